@@ -1,0 +1,1 @@
+from zoo.evaluation.token_accuracy import TokenAccuracy

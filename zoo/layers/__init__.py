@@ -1,0 +1,12 @@
+"""Attention, recurrent cells, encoders, decoders and searches: Keras 3 layers for any backend."""
+
+from zoo.layers.attention_cell import AttentionCell
+from zoo.layers.bahdanau_attention import BahdanauAttention
+from zoo.layers.beam_search_decoder import BeamSearchDecoder
+from zoo.layers.decoder import Decoder
+from zoo.layers.greedy_decoder import GreedyDecoder
+from zoo.layers.luong_attention import LuongAttention
+from zoo.layers.recurrent_decoder import RecurrentDecoder
+from zoo.layers.recurrent_encoder import RecurrentEncoder
+from zoo.layers.residual_cell import ResidualCell
+from zoo.layers.search import SearchResult

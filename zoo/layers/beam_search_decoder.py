@@ -1,0 +1,191 @@
+import keras
+from keras import ops
+
+from zoo.layers.search import NONE, Choice, Search
+
+
+@keras.saving.register_keras_serializable("zoo")
+class BeamSearchDecoder(Search):
+    """Finds the most probable sequences that a decoder can write, several at a time.
+
+        score = log_prob / ((5 + length) / 6) ** length_penalty
+                + coverage_penalty * sum over the source of log(min(sum of weights, 1))
+
+    (Wu et al. 2016). Each step ranks all continuations of the live hypotheses together with the
+    finished ones, by score, and keeps `beam_width` of them. A finished hypothesis is frozen: it
+    collects nothing more and holds its slot while it ranks. The search of a source stops when no
+    live hypothesis can still enter its results. The source is never copied per hypothesis.
+
+    Arguments:
+        decoder: a `Decoder`.
+        beam_width: int, the number of hypotheses.
+        max_length: int, the most tokens of a result, the end token counted.
+        start_id, end_id: ints.
+        length_penalty: float >= 0; 0 ranks by log-probability and so prefers short results.
+        coverage_penalty: float >= 0, against results that leave parts of the source unattended.
+        min_length: int, the fewest tokens of a result, the end token counted.
+        no_repeat_ngram: int n > 0: no result holds an n-gram twice.
+        forbidden_ids: ids that are never written.
+        num_results: int, the number of results per source, `beam_width` by default.
+
+    Call arguments:
+        memory, memory_mask, summary: what the encoder returned: `search(*encoder(source))`.
+        prefix: (batch, length) ids that the results begin with, padded on the right with -1.
+        max_length: an int or (batch,) ints, a limit per source below the `max_length` above.
+        batch_size: int, for a decoder without memory.
+
+    Returns a named tuple, the best result first:
+        tokens: (batch, n, time) ids without the start id, `end_id` after the end; time is the
+            `max_length` of the constructor.
+        lengths: (batch, n), the end token and the prefix counted.
+        scores: (batch, n).
+        log_probs: (batch, n), the plain sum over the tokens.
+        alignments: (batch, n, time, source_length), where each token looked; the last axis is 0
+            for a decoder without attention.
+    A result that did not end within the limit ranks behind all that did. A result that does not
+    exist (fewer sequences are possible than asked for) has score -1e9 and length 0.
+
+    Runs within a `tf.function`, also with `jit_compile=True`; eagerly it is slow, as any loop is.
+
+    Example:
+
+    ```python
+    import keras
+    import numpy as np
+    from zoo import (
+        AttentionCell, BeamSearchDecoder, LuongAttention, RecurrentDecoder, RecurrentEncoder,
+    )
+
+    encoder = RecurrentEncoder(100, 16, units=8)
+    decoder = RecurrentDecoder(50, 16, AttentionCell(keras.layers.GRUCell(8), LuongAttention()))
+    search = BeamSearchDecoder(decoder, beam_width=4, max_length=10, length_penalty=0.6)
+    result = search(*encoder(np.array([[4, 5, 6], [7, 8, 0]])))
+    assert result.tokens.shape == (2, 4, 10) and result.alignments.shape == (2, 4, 10, 3)
+    ```
+    """
+
+    def __init__(
+        self,
+        decoder,
+        beam_width=5,
+        max_length=64,
+        start_id=1,
+        end_id=2,
+        length_penalty=0.0,
+        coverage_penalty=0.0,
+        min_length=0,
+        no_repeat_ngram=0,
+        forbidden_ids=(),
+        num_results=None,
+        **kwargs,
+    ):
+        if beam_width < 1:
+            raise ValueError(f"`beam_width` must be at least 1. Received: beam_width={beam_width}")
+        if num_results is not None and not 1 <= num_results <= beam_width:
+            raise ValueError(
+                f"`num_results` must be between 1 and beam_width={beam_width}. "
+                f"Received: num_results={num_results}"
+            )
+        for name, value in (
+            ("length_penalty", length_penalty),
+            ("coverage_penalty", coverage_penalty),
+        ):
+            if value < 0:
+                raise ValueError(f"`{name}` must not be negative. Received: {name}={value}")
+        super().__init__(
+            decoder,
+            max_length=max_length,
+            start_id=start_id,
+            end_id=end_id,
+            min_length=min_length,
+            no_repeat_ngram=no_repeat_ngram,
+            forbidden_ids=forbidden_ids,
+            **kwargs,
+        )
+        self.beam_width = beam_width
+        self.length_penalty = length_penalty
+        self.coverage_penalty = coverage_penalty
+        self.num_results = beam_width if num_results is None else num_results
+        self.uses_coverage = coverage_penalty > 0
+
+    def choose(self, step, hypotheses, logits, allowed):
+        # Three kinds of candidates: hypotheses that stay as they are, hypotheses that end now, and
+        # hypotheses that go on, of which only the best `beam_width` per slot can matter.
+        beam, vocabulary_size = self.beam_width, logits.shape[-1]
+        exists = hypotheses.log_probs > NONE / 2
+        active = hypotheses.active[:, None]  # (batch, 1)
+        grows = active & exists & ~hypotheses.finished  # (batch, beam)
+
+        log_totals = ops.logsumexp(logits, axis=-1)  # (batch, beam)
+        base = ops.where(grows, hypotheses.log_probs - log_totals, NONE)
+        logits = ops.where(allowed, logits, NONE)
+        end_log_probs = base + logits[:, :, self.end_id]
+        is_end = ops.equal(ops.arange(vocabulary_size), self.end_id)
+        top = min(beam, vocabulary_size)
+        best, best_ids = ops.top_k(ops.where(is_end, NONE, logits), k=top)  # (batch, beam, top)
+        more_log_probs = ops.reshape(base[:, :, None] + best, (-1, beam * top))
+        log_probs = ops.concatenate(
+            [hypotheses.log_probs, end_log_probs, more_log_probs], axis=1
+        )  # (batch, candidates)
+
+        # A source whose search is over keeps its slots, in their order.
+        slots = ops.arange(beam)
+        stay_scores = ops.where(hypotheses.finished, hypotheses.scores, NONE)
+        stay_scores = ops.where(active, stay_scores, -ops.cast(slots, "float32"))
+        grow_scores = log_probs[:, beam:] / self._length_factor(step + 1)
+        if self.uses_coverage:
+            covered = ops.log(ops.clip(hypotheses.coverage, 1e-6, 1.0))
+            covered = self.coverage_penalty * ops.sum(covered, axis=-1)  # (batch, beam)
+            grow_scores = grow_scores + ops.concatenate(
+                [covered, ops.repeat(covered, top, axis=1)], axis=1
+            )
+        keys = ops.concatenate([stay_scores, grow_scores], axis=1)
+        # NaN and the impossible rank last.
+        keys = ops.where(
+            ops.concatenate([stay_scores, log_probs[:, beam:]], 1) > NONE / 2, keys, NONE
+        )
+        keys, chosen = ops.top_k(keys, k=beam)  # (batch, beam)
+
+        # What stays and what ends writes end_id; what goes on writes its own token.
+        parents = ops.concatenate([slots, slots, ops.repeat(slots, top)])  # (candidates,)
+        ends = ops.full_like(hypotheses.last, self.end_id)
+        tokens = ops.concatenate(
+            [ends, ends, ops.reshape(ops.cast(best_ids, "int32"), (-1, beam * top))], axis=1
+        )
+        exists = keys > NONE / 2
+        old_scores = ops.take_along_axis(hypotheses.scores, ops.minimum(chosen, beam - 1), axis=1)
+        stays = chosen < beam
+        return Choice(
+            parents=ops.take(parents, chosen),
+            tokens=ops.take_along_axis(tokens, chosen, axis=1),
+            grown=~stays & exists,
+            log_probs=ops.where(exists, ops.take_along_axis(log_probs, chosen, axis=1), NONE),
+            scores=ops.where(stays, old_scores, keys),
+        )
+
+    def can_improve(self, hypotheses, limits):
+        # A live hypothesis can at best keep its log_prob until the limit and cover everything.
+        live = ops.where(hypotheses.finished, NONE, hypotheses.log_probs)
+        bound = ops.max(live, axis=1) / self._length_factor(limits)  # (batch,)
+        done = ops.where(hypotheses.finished, hypotheses.scores, NONE)
+        nth_best = ops.top_k(done, k=self.num_results)[0][:, -1]
+        return ops.logical_and(ops.max(live, axis=1) > NONE / 2, bound > nth_best)
+
+    def rank(self, hypotheses):
+        # The slots are sorted by score. Finished results first, then unfinished, then empty slots.
+        groups = ops.where(hypotheses.finished, 0, self.beam_width)
+        groups = ops.where(hypotheses.log_probs > NONE / 2, groups, 2 * self.beam_width)
+        order = groups + ops.arange(self.beam_width)
+        return ops.top_k(-order, k=self.num_results)[1]
+
+    def _length_factor(self, length):
+        return ((5.0 + ops.cast(length, "float32")) / 6.0) ** self.length_penalty
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "beam_width": self.beam_width,
+            "length_penalty": self.length_penalty,
+            "coverage_penalty": self.coverage_penalty,
+            "num_results": self.num_results,
+        }

@@ -1,0 +1,131 @@
+import keras
+from keras import ops
+
+RNNS = {
+    "simple_rnn": keras.layers.SimpleRNN,
+    "gru": keras.layers.GRU,
+    "lstm": keras.layers.LSTM,
+}
+
+
+@keras.saving.register_keras_serializable("zoo")
+class RecurrentEncoder(keras.layers.Layer):
+    """Reads a sequence of ids with a recurrent network and leaves a memory behind.
+
+    Arguments:
+        vocabulary_size: int.
+        embedding_dim: int.
+        units: int, the units of each layer (of each direction).
+        cell: "simple_rnn", "gru" or "lstm".
+        num_layers: int.
+        bidirectional: bool, whether each layer also reads backwards; the outputs of both directions
+            are concatenated.
+        residual: bool, whether each layer above the first adds its input to its output.
+        dropout: float, applied to the embeddings and to the output of each layer.
+
+    Call arguments:
+        tokens: (batch, source_length) ids; 0 is padding, wherever it stands.
+
+    Returns what a decoder's `call` and a search take:
+        memory: (batch, source_length, dim), the outputs of the top layer; dim is `units`, doubled
+            if bidirectional.
+        memory_mask: (batch, source_length) bool.
+        summary: (batch, size), the final states of all layers side by side: with one GRU layer
+            `dim` wide; an LSTM has two states a layer, h and c.
+
+    Example:
+
+    ```python
+    import numpy as np
+    from zoo import RecurrentEncoder
+
+    encoder = RecurrentEncoder(100, 16, units=8, cell="lstm", bidirectional=True)
+    memory, memory_mask, summary = encoder(np.array([[4, 5, 6], [7, 8, 0]]))
+    assert memory.shape == (2, 3, 16) and memory_mask.shape == (2, 3) and summary.shape == (2, 32)
+    ```
+    """
+
+    def __init__(
+        self,
+        vocabulary_size,
+        embedding_dim,
+        units,
+        cell="gru",
+        num_layers=1,
+        bidirectional=False,
+        residual=False,
+        dropout=0.0,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        if cell not in RNNS:
+            raise ValueError(f"`cell` must be one of {tuple(RNNS)}. Received: cell={cell!r}")
+        if num_layers < 1:
+            raise ValueError(f"`num_layers` must be at least 1. Received: num_layers={num_layers}")
+        self.vocabulary_size = vocabulary_size
+        self.embedding_dim = embedding_dim
+        self.units = units
+        self.cell = cell
+        self.num_layers = num_layers
+        self.bidirectional = bidirectional
+        self.residual = residual
+        self.dropout = dropout
+        self.embedding = keras.layers.Embedding(
+            vocabulary_size, embedding_dim, dtype=self.dtype_policy, name="embedding"
+        )
+        self.dropout_layer = keras.layers.Dropout(dropout, dtype=self.dtype_policy)
+        self.rnns = [self._rnn(f"rnn_{i}") for i in range(num_layers)]
+
+    def _rnn(self, name):
+        rnn = RNNS[self.cell](
+            self.units,
+            return_sequences=True,
+            return_state=True,
+            dtype=self.dtype_policy,
+            name=name,
+        )
+        if not self.bidirectional:
+            return rnn
+        return keras.layers.Bidirectional(rnn, dtype=self.dtype_policy, name=f"{name}_both")
+
+    def build(self, tokens_shape):
+        self.embedding.build(tokens_shape)
+        shape = (*tokens_shape, self.embedding_dim)
+        for rnn in self.rnns:
+            rnn.build(shape)
+            shape = (*tokens_shape, self.units * (2 if self.bidirectional else 1))
+        self.built = True
+
+    def call(self, tokens, training=None):
+        if len(tokens.shape) != 2:
+            raise ValueError(
+                "`tokens` must have shape (batch, source_length). "
+                f"Received: tokens.shape={tuple(tokens.shape)}"
+            )
+        mask = ops.not_equal(tokens, 0)  # (batch, source_length)
+        memory = self.dropout_layer(self.embedding(tokens), training=training)
+        finals = []
+        for i, rnn in enumerate(self.rnns):
+            outputs, *states = rnn(memory, mask=mask, training=training)
+            if self.bidirectional:  # forward states, then backward states
+                half = len(states) // 2
+                pairs = zip(states[:half], states[half:], strict=True)
+                states = [ops.concatenate(pair, axis=-1) for pair in pairs]
+            finals += states
+            outputs = self.dropout_layer(outputs, training=training)
+            memory = memory + outputs if self.residual and i > 0 else outputs
+        summary = ops.concatenate(finals, axis=-1) if len(finals) > 1 else finals[0]
+        return memory, mask, summary
+
+    def get_config(self):
+        names = (
+            "vocabulary_size",
+            "embedding_dim",
+            "units",
+            "cell",
+            "num_layers",
+            "bidirectional",
+            "residual",
+            "dropout",
+        )
+        return {**super().get_config(), **{name: getattr(self, name) for name in names}}

@@ -1,0 +1,381 @@
+"""What every search shares: the loop over time, what may be written, the result.
+
+A search knows of its decoder only the contract of `zoo.Decoder`.
+"""
+
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
+from keras import ops
+
+from zoo.layers.decoder import Decoder
+from zoo.layers.named_arguments import NamedArguments
+
+NONE = -1e9  # the log-probability and the score of what does not exist
+
+
+class SearchResult(NamedTuple):
+    """The n best results of each source, best first."""
+
+    tokens: Any  # (batch, n, time) int32, without the start id, end_id after the end
+    lengths: Any  # (batch, n) int32, the end token and the prefix counted
+    scores: Any  # (batch, n) float32
+    log_probs: Any  # (batch, n) float32
+    alignments: Any  # (batch, n, time, source_length) float32
+
+
+class Hypotheses(NamedTuple):
+    """What a search knows of its hypotheses, apart from the decoder's state."""
+
+    tokens: Any  # (batch, beam, time) int32, end_id where nothing is written yet
+    last: Any  # (batch, beam) int32, the tokens written last
+    origins: Any  # (batch, beam, time) int32, the slot whose step wrote each token
+    lengths: Any  # (batch, beam) int32
+    log_probs: Any  # (batch, beam) float32, NONE where a slot is empty
+    scores: Any  # (batch, beam) float32
+    finished: Any  # (batch, beam) bool
+    coverage: Any  # (batch, beam, source_length) float32, the sum of the weights so far
+    active: Any  # (batch,) bool, whether the search of this source goes on
+
+
+class Choice(NamedTuple):
+    """What a step keeps: for each slot whom it continues, and with what; leaves (batch, beam)."""
+
+    parents: Any  # int32, the slot continued
+    tokens: Any  # int32
+    grown: Any  # bool, whether the token is written: a frozen hypothesis stays as it is
+    log_probs: Any  # float32
+    scores: Any  # float32
+
+
+def gather_beams(nest, parents):
+    """Picks for each slot the state of its parent: leaves (batch, beam, ...), parents (batch, k).
+
+    Scalars, which all hypotheses share, stay as they are.
+    """
+    batch, beam = ops.shape(parents)[0], parents.shape[1]
+
+    def gather(leaf):
+        if len(leaf.shape) == 0:
+            return leaf
+        shape = ops.shape(leaf)
+        rows = parents + shape[1] * ops.expand_dims(ops.arange(batch), 1)  # (batch, k)
+        flat = ops.reshape(leaf, (batch * shape[1], *shape[2:]))
+        picked = ops.take(flat, ops.reshape(rows, (-1,)), axis=0)
+        return ops.reshape(picked, (batch, beam, *shape[2:]))
+
+    return keras.tree.map_structure(gather, nest)
+
+
+def _symbols(shapes, dtype):
+    """Symbolic tensors for a nest of shapes, or None."""
+    if shapes is None:
+        return None
+    return keras.tree.map_shape_structure(lambda shape: keras.KerasTensor(shape, dtype), shapes)
+
+
+class Search(NamedArguments, keras.layers.Layer):
+    """Base class: steps a decoder through time, while a subclass decides what is kept.
+
+    A subclass implements `choose(step, hypotheses, logits, allowed) -> Choice`, where logits are
+    (batch, beam, vocabulary) in float32 and allowed is a bool that broadcasts to them,
+    `can_improve(hypotheses, limits) -> (batch,)`, whether another step may change the results, and
+    `rank(hypotheses) -> (batch, num_results)`, the slots of the results, best first.
+    """
+
+    beam_width = 1
+    uses_coverage = False
+
+    def __init__(
+        self,
+        decoder,
+        max_length=64,
+        start_id=1,
+        end_id=2,
+        min_length=0,
+        no_repeat_ngram=0,
+        forbidden_ids=(),
+        **kwargs,
+    ):
+        super().__init__(autocast=False, **kwargs)
+        if not isinstance(decoder, Decoder):
+            raise ValueError(
+                "`decoder` must be a zoo.Decoder: a layer with begin(), step() and call(). "
+                f"Received: decoder={decoder!r} of type {type(decoder).__name__}"
+            )
+        if max_length < 1:
+            raise ValueError(f"`max_length` must be at least 1. Received: max_length={max_length}")
+        if not 0 <= min_length <= max_length:
+            raise ValueError(
+                f"`min_length` must be between 0 and max_length={max_length}. "
+                f"Received: min_length={min_length}"
+            )
+        if no_repeat_ngram < 0:
+            raise ValueError(
+                "`no_repeat_ngram` must be the size of an n-gram, or 0 to allow repetition. "
+                f"Received: no_repeat_ngram={no_repeat_ngram}"
+            )
+        self.decoder = decoder
+        self.max_length = max_length
+        self.start_id = start_id
+        self.end_id = end_id
+        self.min_length = min_length
+        self.no_repeat_ngram = no_repeat_ngram
+        self.forbidden_ids = tuple(forbidden_ids)
+        if getattr(decoder, "vocabulary_size", None) is not None:
+            self._check_ids(decoder.vocabulary_size)
+
+    def build(
+        self,
+        memory_shape=None,
+        memory_mask_shape=None,
+        summary_shape=None,
+        prefix_shape=None,
+        max_length_shape=None,
+        batch_size_shape=None,
+    ):
+        # The loop calls methods of the decoder, which build nothing by themselves.
+        if not self.decoder.built or not hasattr(self.decoder, "vocabulary_size"):
+            logits = self.decoder(
+                keras.KerasTensor((None, None), "int32"),
+                _symbols(memory_shape, self.compute_dtype),
+                _symbols(memory_mask_shape, "bool"),
+                _symbols(summary_shape, self.compute_dtype),
+            )
+            self._check_ids(logits.shape[-1])
+        self.built = True
+
+    def call(
+        self,
+        memory=None,
+        memory_mask=None,
+        summary=None,
+        prefix=None,
+        max_length=None,
+        batch_size=None,
+    ):
+        # 1. What this call asks for.
+        prefix = self._check_prefix(prefix)
+        if batch_size is None:
+            batch_size = self._batch_size(memory, summary, prefix)
+        limits = self._limits(max_length, batch_size)  # (batch,)
+
+        def advance(step, hypotheses, logits, weights):
+            if self.uses_coverage:
+                growing = ops.logical_and(hypotheses.active[:, None], ~hypotheses.finished)
+                coverage = hypotheses.coverage + ops.where(growing[:, :, None], weights, 0.0)
+                hypotheses = hypotheses._replace(coverage=coverage)
+            allowed = self._allowed(step, hypotheses.tokens, prefix, logits.shape[-1])
+            choice = self.choose(step, hypotheses, logits, allowed)
+            return self._extend(step, hypotheses, choice, limits), choice.parents
+
+        # 2. The first step, of one hypothesis: it shows what the decoder gives.
+        state, source = self.decoder.checked_begin(
+            memory, memory_mask, summary, batch_size=batch_size, max_length=self.max_length
+        )
+        start = ops.full((batch_size, 1), self.start_id, dtype="int32")
+        first = self._step(start, state, source)
+        copies = ops.zeros((batch_size, self.beam_width), dtype="int32")
+        logits, state, weights = gather_beams(first, copies)
+        columns = ops.size(weights) + 1
+        history = ops.zeros((self.max_length, columns), dtype="float32")
+        hypotheses = self._no_hypotheses(batch_size, memory_mask, weights)
+        hypotheses, parents = advance(0, hypotheses, logits, weights)
+        state, history = gather_beams(state, parents), self._write(history, 0, weights)
+
+        # 3. All other steps.
+        def go_on(step, hypotheses, state, history):
+            return ops.logical_and(step < self.max_length, ops.any(hypotheses.active))
+
+        def next_step(step, hypotheses, state, history):
+            logits, state, weights = self._step(hypotheses.last, state, source)
+            hypotheses, parents = advance(step, hypotheses, logits, weights)
+            history = self._write(history, step, weights)
+            return step + 1, hypotheses, gather_beams(state, parents), history
+
+        step = ops.convert_to_tensor(1, dtype="int32")
+        _, hypotheses, _, history = ops.while_loop(
+            go_on, next_step, (step, hypotheses, state, history)
+        )
+        return self._result(hypotheses, history, ops.shape(weights)[2])
+
+    def compute_mask(self, memory, previous_mask):
+        return None  # nothing of the mask of the memory is left in a result
+
+    def _step(self, tokens, state, source):
+        """The decoder's step; weights that it does not give are (batch, beam, 0)."""
+        logits, state, weights = self.decoder.checked_step(tokens, state, source)
+        if weights is None:
+            if self.uses_coverage:
+                raise ValueError(
+                    "`coverage_penalty` needs attention weights, and "
+                    f"{type(self.decoder).__name__}.step returns none. "
+                    f"Received: coverage_penalty={self.coverage_penalty}"
+                )
+            weights = ops.zeros((*ops.shape(tokens), 0), dtype="float32")
+        return ops.cast(logits, "float32"), state, ops.cast(weights, "float32")
+
+    def _no_hypotheses(self, batch_size, memory_mask, weights):
+        """Before the first step: one empty hypothesis in the first slot, no others."""
+        shape = (batch_size, self.beam_width)
+        empty = ops.ones(shape, dtype="int32") * ops.arange(self.beam_width) > 0
+        log_probs = ops.where(empty, NONE, 0.0)
+        coverage = ops.zeros((*shape, 0), dtype="float32")
+        if self.uses_coverage:
+            coverage = ops.zeros_like(weights)
+            if memory_mask is not None:
+                # Positions that are masked count as covered, so that they cost nothing.
+                mask = ops.cast(keras.tree.flatten(memory_mask)[0], "bool")
+                coverage = coverage + ops.where(mask, 0.0, 1.0)[:, None, :]
+        return Hypotheses(
+            tokens=ops.full((*shape, self.max_length), self.end_id, dtype="int32"),
+            last=ops.full(shape, self.start_id, dtype="int32"),
+            origins=ops.zeros((*shape, self.max_length), dtype="int32"),
+            lengths=ops.zeros(shape, dtype="int32"),
+            log_probs=log_probs,
+            scores=log_probs,
+            finished=ops.zeros(shape, dtype="bool"),
+            coverage=coverage,
+            active=ops.ones((batch_size,), dtype="bool"),
+        )
+
+    def _extend(self, step, hypotheses, choice, limits):
+        """The hypotheses after a step, from those before it and what was chosen."""
+        old = gather_beams(hypotheses._replace(active=ops.zeros(())), choice.parents)
+        now = ops.equal(ops.arange(self.max_length), step)  # (time,)
+        ends = ops.logical_and(choice.grown, ops.equal(choice.tokens, self.end_id))
+        new = Hypotheses(
+            tokens=ops.where(now, choice.tokens[:, :, None], old.tokens),
+            last=choice.tokens,
+            origins=ops.where(now, choice.parents[:, :, None], old.origins),
+            lengths=ops.where(choice.grown, step + 1, old.lengths),
+            log_probs=choice.log_probs,
+            scores=choice.scores,
+            finished=ops.logical_or(old.finished, ends),
+            coverage=old.coverage,
+            active=ops.logical_and(hypotheses.active, step + 1 < limits),
+        )
+        return new._replace(active=ops.logical_and(new.active, self.can_improve(new, limits)))
+
+    def _write(self, history, step, weights):
+        """history (time, batch * beam * source_length + 1), with the weights of one step put in.
+
+        The last column keeps a write from being empty, which TensorFlow refuses.
+        """
+        row = ops.pad(ops.reshape(weights, (-1,)), ((0, 1),))
+        index = ops.reshape(ops.cast(step, "int32"), (1, 1))
+        return ops.scatter_update(history, index, ops.expand_dims(row, 0))
+
+    def _result(self, hypotheses, history, source_length):
+        ranks = self.rank(hypotheses)  # (batch, n)
+        best = gather_beams(hypotheses._replace(active=ops.zeros(())), ranks)
+        exists = best.log_probs > NONE / 2
+        lengths = ops.where(exists, best.lengths, 0)
+        # The weights of step t stand where the hypothesis stood then: history[t, b, origin].
+        batch, beam = ops.shape(best.origins)[0], self.beam_width
+        rows = ops.expand_dims(ops.arange(batch), (1, 2)) * beam + best.origins
+        rows = rows + ops.arange(self.max_length) * (batch * beam)  # (batch, n, time)
+        flat = ops.reshape(history[:, :-1], (self.max_length * batch * beam, source_length))
+        alignments = ops.take(flat, rows, axis=0)  # (batch, n, time, source_length)
+        written = ops.arange(self.max_length) < lengths[:, :, None]
+        return SearchResult(
+            tokens=ops.where(written, best.tokens, self.end_id),
+            lengths=lengths,
+            scores=ops.where(exists, best.scores, NONE),
+            log_probs=ops.where(exists, best.log_probs, NONE),
+            alignments=ops.where(written[..., None], alignments, 0.0),
+        )
+
+    def _allowed(self, step, tokens, prefix, vocabulary_size):
+        """Which tokens may come next: a bool that broadcasts to (batch, beam, vocabulary)."""
+        ids = ops.arange(vocabulary_size)
+        allowed = ops.convert_to_tensor(~np.isin(np.arange(vocabulary_size), self.forbidden_ids))
+        if self.min_length > 0:
+            long_enough = ops.convert_to_tensor(step + 1 >= self.min_length)
+            allowed = ops.logical_and(allowed, ops.logical_or(long_enough, ids != self.end_id))
+        if self.no_repeat_ngram > 0:
+            allowed = ops.logical_and(allowed, ~self._repeats(step, tokens, vocabulary_size))
+        if prefix is not None:  # what is given overrules everything
+            column = ops.minimum(step, ops.shape(prefix)[1] - 1)
+            given = ops.take(prefix, column, axis=1)[:, None, None]  # (batch, 1, 1)
+            allowed = ops.where(given >= 0, ops.equal(ids, given), allowed)
+        return allowed
+
+    def _repeats(self, step, tokens, vocabulary_size):
+        """Which next tokens would complete an n-gram a second time (batch, beam, vocabulary)."""
+        n, (batch, beam, time) = self.no_repeat_ngram, ops.shape(tokens)
+        starts = time - n + 1
+        if starts < 1:
+            return ops.zeros((1, 1, vocabulary_size), dtype="bool")
+        # An n-gram that starts at i counts if it is written, i + n <= step, and if its first n - 1
+        # tokens are the last n - 1 ones.
+        same = ops.broadcast_to(ops.arange(starts) + n <= step, (batch, beam, starts))
+        for i in range(n - 1):
+            latest = ops.take(tokens, ops.maximum(step - n + 1 + i, 0), axis=2)  # (batch, beam)
+            same = ops.logical_and(same, ops.equal(tokens[:, :, i : i + starts], latest[..., None]))
+        completions = ops.where(same, tokens[:, :, n - 1 :], vocabulary_size)  # beyond: none
+        rows = ops.broadcast_to(
+            ops.reshape(ops.arange(batch * beam), (batch, beam, 1)), (batch, beam, starts)
+        )
+        indices = ops.reshape(ops.stack([rows, completions], axis=-1), (-1, 2))
+        table = ops.zeros((batch * beam, vocabulary_size + 1), dtype="int32")
+        table = ops.scatter_update(table, indices, ops.ones_like(indices[:, 0]))
+        return ops.reshape(table[:, :-1] > 0, (batch, beam, vocabulary_size))
+
+    def _check_ids(self, vocabulary_size):
+        ids = {"start_id": [self.start_id], "end_id": [self.end_id]}
+        for name, values in {**ids, "forbidden_ids": self.forbidden_ids}.items():
+            if any(not 0 <= value < vocabulary_size for value in values):
+                raise ValueError(
+                    f"`{name}` must be in the vocabulary of {vocabulary_size} tokens. "
+                    f"Received: {name}={getattr(self, name)}"
+                )
+
+    def _check_prefix(self, prefix):
+        if prefix is None:
+            return None
+        prefix = ops.cast(prefix, "int32")
+        if len(prefix.shape) != 2:
+            raise ValueError(
+                "`prefix` must have shape (batch, length), padded on the right with -1. "
+                f"Received: prefix.shape={tuple(prefix.shape)}"
+            )
+        return ops.pad(prefix, ((0, 0), (0, 1)), constant_values=-1)  # free after the last column
+
+    def _limits(self, max_length, batch_size):
+        if max_length is None:
+            max_length = self.max_length
+        limits = ops.cast(max_length, "int32")
+        if len(limits.shape) > 1:
+            raise ValueError(
+                "`max_length` must be an integer or have shape (batch,). "
+                f"Received: max_length.shape={tuple(limits.shape)}"
+            )
+        return ops.broadcast_to(ops.clip(limits, 1, self.max_length), (batch_size,))
+
+    def _batch_size(self, memory, summary, prefix):
+        for leaf in keras.tree.flatten((memory, summary, prefix)):
+            if leaf is not None:
+                return ops.shape(leaf)[0]
+        raise ValueError(
+            "`batch_size` is needed where there is no memory, summary or prefix to tell it. "
+            "Received: batch_size=None"
+        )
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "decoder": keras.saving.serialize_keras_object(self.decoder),
+            "max_length": self.max_length,
+            "start_id": self.start_id,
+            "end_id": self.end_id,
+            "min_length": self.min_length,
+            "no_repeat_ngram": self.no_repeat_ngram,
+            "forbidden_ids": list(self.forbidden_ids),
+        }
+
+    @classmethod
+    def from_config(cls, config):
+        decoder = keras.saving.deserialize_keras_object(config["decoder"])
+        return cls(**{**config, "decoder": decoder})

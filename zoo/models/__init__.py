@@ -1,0 +1,1 @@
+from zoo.models.seq2seq import Seq2Seq

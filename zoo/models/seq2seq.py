@@ -1,0 +1,78 @@
+import keras
+
+
+@keras.saving.register_keras_serializable("zoo")
+class Seq2Seq(keras.Model):
+    """Any encoder and any decoder as one model, trained with teacher forcing.
+
+    Arguments:
+        encoder: a layer that returns `memory, memory_mask, summary` of a source.
+        decoder: a `Decoder`.
+
+    Call arguments:
+        inputs: a dict of "source", what the encoder reads, and "target" (batch, time), the ids that
+            begin with the start id and leave the last one out.
+        return_attention_scores: bool, whether to return the weights (batch, time, source_length)
+            too.
+
+    Returns logits (batch, time, vocabulary): at each position, of the token that follows.
+
+    Example:
+
+    ```python
+    import keras
+    import numpy as np
+    from zoo import AttentionCell, BahdanauAttention, RecurrentDecoder, RecurrentEncoder, Seq2Seq
+    from zoo import TokenAccuracy, TokenCrossentropy
+
+    encoder = RecurrentEncoder(20, 16, units=16, bidirectional=True)
+    cell = AttentionCell(keras.layers.GRUCell(16), BahdanauAttention(16), query="previous_state")
+    model = Seq2Seq(encoder, RecurrentDecoder(20, 16, cell))
+    model.compile("adam", TokenCrossentropy(), metrics=[TokenAccuracy()])
+    source = np.random.randint(3, 20, size=(8, 5))
+    target = np.concatenate([np.full((8, 1), 1), source, np.full((8, 1), 2)], axis=1)  # a copy task
+    inputs, labels = {"source": source, "target": target[:, :-1]}, target[:, 1:]
+    model.fit(inputs, labels, epochs=1, verbose=0)
+    ```
+    """
+
+    def __init__(self, encoder, decoder, **kwargs):
+        super().__init__(**kwargs)
+        self.encoder = encoder
+        self.decoder = decoder
+
+    def build(self, inputs_shape):
+        shapes = {name: tuple(shape) for name, shape in inputs_shape.items()}
+        encoded = self.encoder(keras.KerasTensor(shapes["source"], "int32"))
+        self.decoder(keras.KerasTensor(shapes["target"], "int32"), *encoded)
+        self.built = True
+
+    def call(self, inputs, training=None, return_attention_scores=False):
+        if not isinstance(inputs, dict) or not {"source", "target"} <= set(inputs):
+            received = sorted(inputs) if isinstance(inputs, dict) else type(inputs).__name__
+            raise ValueError(
+                "`inputs` must be a dict of 'source' and 'target', the target beginning with the "
+                f"start id. Received: {received}"
+            )
+        encoded = self.encoder(inputs["source"], training=training)
+        return self.decoder(
+            inputs["target"],
+            *encoded,
+            return_attention_scores=return_attention_scores,
+            training=training,
+        )
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "encoder": keras.saving.serialize_keras_object(self.encoder),
+            "decoder": keras.saving.serialize_keras_object(self.decoder),
+        }
+
+    @classmethod
+    def from_config(cls, config):
+        parts = {
+            name: keras.saving.deserialize_keras_object(config[name])
+            for name in ("encoder", "decoder")
+        }
+        return cls(**{**config, **parts})

@@ -1,0 +1,1 @@
+from zoo.training.token_crossentropy import TokenCrossentropy

@@ -1,0 +1,64 @@
+import keras
+from keras import ops
+
+
+@keras.saving.register_keras_serializable("zoo")
+class TokenCrossentropy(keras.losses.Loss):
+    """Cross-entropy of the next token: the mean over all tokens of a batch that are no padding.
+
+        loss = - sum over tokens of log q(token), with q = (1 - s) * one-hot + s / vocabulary_size
+
+    The mean is over tokens, not over sentences, so that a token weighs the same in a short sentence
+    as in a long one. Computed in float32 whatever the dtype of the logits.
+
+    Arguments:
+        label_smoothing: float s in [0, 1), the probability that is spread over the vocabulary
+            (Szegedy et al. 2016).
+        pad_id: int, the label that counts for nothing.
+
+    Call arguments: labels (batch, time) ints, logits (batch, time, vocabulary).
+
+    Example:
+
+    ```python
+    import numpy as np
+    from zoo import TokenCrossentropy
+
+    loss = TokenCrossentropy()(np.array([[1, 2, 0]]), np.zeros((1, 3, 4)))
+    assert abs(float(loss) - np.log(4)) < 1e-6
+    ```
+    """
+
+    def __init__(self, label_smoothing=0.0, pad_id=0, name="token_crossentropy", dtype=None):
+        super().__init__(name=name, reduction="sum", dtype=dtype)  # `call` divides by the tokens
+        if not 0 <= label_smoothing < 1:
+            raise ValueError(
+                f"`label_smoothing` must be in [0, 1). Received: label_smoothing={label_smoothing}"
+            )
+        self.label_smoothing = label_smoothing
+        self.pad_id = pad_id
+
+    def call(self, labels, logits):
+        logits = ops.cast(logits, "float32")
+        labels = ops.cast(labels, "int32")
+        if len(logits.shape) != len(labels.shape) + 1:
+            raise ValueError(
+                "Labels must be (batch, time) and logits (batch, time, vocabulary). Received: "
+                f"labels.shape={tuple(labels.shape)}, logits.shape={tuple(logits.shape)}"
+            )
+        mask = ops.not_equal(labels, self.pad_id)
+        labels = ops.where(mask, labels, 0)
+        losses = ops.sparse_categorical_crossentropy(labels, logits, from_logits=True)
+        if self.label_smoothing:
+            # The cross-entropy with the uniform distribution, without a (.., vocabulary) tensor.
+            uniform = ops.logsumexp(logits, axis=-1) - ops.mean(logits, axis=-1)
+            losses = losses + self.label_smoothing * (uniform - losses)
+        mask = ops.cast(mask, "float32")
+        return losses * mask / ops.maximum(ops.sum(mask), 1.0)
+
+    def get_config(self):
+        return {
+            "name": self.name,
+            "label_smoothing": self.label_smoothing,
+            "pad_id": self.pad_id,
+        }
