@@ -51,6 +51,7 @@ def output_size(cell):
 def run_cell(cell, inputs, states, training=None):
     """One step: inputs and states (batch, beam, dim) -> outputs (batch, beam, dim), states."""
     batch, beam = ops.shape(inputs)[:2]
+    dtypes = [x.dtype for x in [inputs, *states]]  # kept, whatever the policy of the cell
     # Keras' cells know rows only: (batch, beam, dim) -> (batch * beam, dim) and back.
     inputs, *states = [ops.reshape(x, (-1, x.shape[-1])) for x in [inputs, *states]]
     sizes = cell.state_size
@@ -58,6 +59,7 @@ def run_cell(cell, inputs, states, training=None):
     states = keras.tree.pack_sequence_as(structure, states)
     outputs, states = cell(inputs, states, training=training)
     results = [outputs, *keras.tree.flatten(states)]
+    results = [ops.cast(x, dtype) for x, dtype in zip(results, dtypes, strict=True)]
     outputs, *states = [ops.reshape(x, (batch, beam, x.shape[-1])) for x in results]
     return outputs, states
 

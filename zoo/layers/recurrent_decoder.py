@@ -103,10 +103,11 @@ class RecurrentDecoder(Decoder):
         self._require(memory_shape, summary_shape)
         self.embedding.build(tokens_shape)
         input_dim = self.embedding_dim + (summary_shape[-1] if self.feed_summary else 0)
-        if self.has_attention:
-            self.cell.build((None, None, input_dim), memory_shape=memory_shape)
-        elif not self.cell.built:
-            self.cell.build((None, input_dim))
+        if not self.cell.built:  # two decoders may share a cell
+            if self.has_attention:
+                self.cell.build((None, None, input_dim), memory_shape=memory_shape)
+            else:
+                self.cell.build((None, input_dim))
         if self.initial_state == "bridge":
             self.bridge.build(summary_shape)
         self.output_dense.build((None, None, output_size(self.cell)))

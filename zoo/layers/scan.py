@@ -49,7 +49,9 @@ def scan(step, inputs, state, dtype):
         _Step(flat_step, [0] * len(states)), return_sequences=True, return_state=True, dtype=dtype
     )
     joined, *final = rnn(inputs, initial_state=states)
-    splits = [sum(sizes[: i + 1]) for i in range(len(sizes) - 1)]
-    outputs = ops.split(joined, splits, axis=-1) if splits else [joined]
+    ends = [sum(sizes[: i + 1]) for i in range(len(sizes) - 1)]  # the last one needs no end
+    outputs = [
+        joined[..., start:end] for start, end in zip([0, *ends], [*ends, None], strict=True)
+    ]
     final = [ops.cast(new, old.dtype) for new, old in zip(final, states, strict=True)]
     return outputs, keras.tree.pack_sequence_as(state, final[:count])

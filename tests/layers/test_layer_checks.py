@@ -1,0 +1,144 @@
+"""Keras' own checks of a layer, for each of ours, and what `.keras` files and graphs need."""
+
+import keras
+import numpy as np
+import pytest
+
+# Private, so imported here only: https://github.com/keras-team/keras/tree/master/keras/src/testing
+from keras.src.testing import TestCase
+
+from tests.tools import ATTENTIONS, CELLS, attention_decoder, close
+from zoo import (
+    AttentionCell,
+    BahdanauAttention,
+    BeamSearchDecoder,
+    GreedyDecoder,
+    LuongAttention,
+    RecurrentDecoder,
+    RecurrentEncoder,
+)
+
+QUERY_AND_VALUE = {"query_shape": (2, 3, 4), "value_shape": (2, 5, 4)}
+ENCODED = {"memory_shape": (2, 7, 5), "summary_shape": (2, 6)}
+SEARCH = {"decoder": RecurrentDecoder(9, 4, keras.layers.GRUCell(6), "zeros"), "max_length": 4}
+
+
+def cell_of(kind="gru", **options):
+    return AttentionCell(CELLS[kind](6), BahdanauAttention(5), **options)
+
+
+LAYERS = {
+    "bahdanau": (BahdanauAttention, {"units": 5}, QUERY_AND_VALUE),
+    "bahdanau_normalized": (BahdanauAttention, {"units": 5, "normalize": True}, QUERY_AND_VALUE),
+    "dot": (LuongAttention, {"score": "dot"}, QUERY_AND_VALUE),
+    "general": (LuongAttention, {"score": "general", "scale": True}, QUERY_AND_VALUE),
+    "concat": (LuongAttention, {"score": "concat", "units": 5}, QUERY_AND_VALUE),
+    "scaled_dot": (LuongAttention, {"score": "scaled_dot"}, QUERY_AND_VALUE),
+    "decoder": (
+        RecurrentDecoder,
+        {"vocabulary_size": 9, "embedding_dim": 4, "cell": keras.layers.LSTMCell(6)},
+        {"tokens_shape": (2, 3), **ENCODED},
+    ),
+    "attention_decoder": (
+        RecurrentDecoder,
+        {"vocabulary_size": 9, "embedding_dim": 4, "cell": cell_of(attention_size=8)},
+        {"tokens_shape": (2, 3), **ENCODED},
+    ),
+    "bahdanau_decoder": (
+        RecurrentDecoder,
+        {"vocabulary_size": 9, "embedding_dim": 4, "cell": cell_of(query="previous_state")},
+        {"tokens_shape": (2, 3), **ENCODED},
+    ),
+}
+
+
+class LayerTest(TestCase):
+    """`run_layer_test` wants to be a method of this."""
+
+    def runTest(self):
+        pass
+
+
+@pytest.mark.parametrize(("layer", "options", "shapes"), LAYERS.values(), ids=LAYERS)
+def test_keras_checks(layer, options, shapes):
+    # Configuration round trip, eager against symbolic shapes and dtypes, mixed precision, masking.
+    # Keras' training check passes a dict as one argument; ours follows below.
+    LayerTest().run_layer_test(
+        layer,
+        init_kwargs=options,
+        input_shape=shapes,
+        supports_masking=True if issubclass(layer, (BahdanauAttention, LuongAttention)) else None,
+        run_training_check=False,
+    )
+
+
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("bidirectional", [False, True])
+def test_keras_checks_of_the_encoder(cell, bidirectional):
+    LayerTest().run_layer_test(
+        RecurrentEncoder,
+        init_kwargs={
+            "vocabulary_size": 9,
+            "embedding_dim": 4,
+            "units": 5,
+            "cell": cell,
+            "num_layers": 2,
+            "bidirectional": bidirectional,
+            "residual": True,
+        },
+        input_data=np.array([[3, 4, 5], [6, 7, 0]]),
+        run_training_check=False,
+    )
+
+
+@pytest.mark.parametrize("search", [BeamSearchDecoder, GreedyDecoder])
+def test_keras_checks_of_searches(search):
+    LayerTest().run_layer_test(
+        search,
+        init_kwargs=SEARCH,
+        input_shape={"memory_shape": (2, 7, 5)},
+        run_training_check=False,
+        run_mixed_precision_check=False,  # scores are float32 in every policy
+    )
+
+
+def functional(decoder, search=None, units=5):
+    """source, target -> logits, or source -> what a search finds, in the functional API."""
+    source = keras.Input((None,), dtype="int32", name="source")
+    encoded = RecurrentEncoder(11, 4, units)(source)
+    if search is not None:
+        return keras.Model(source, search(decoder)(*encoded))
+    target = keras.Input((None,), dtype="int32", name="target")
+    logits, weights = decoder(target, *encoded, return_attention_scores=True)
+    return keras.Model({"source": source, "target": target}, {"logits": logits, "weights": weights})
+
+
+SOURCE = np.array([[3, 4, 5, 6], [7, 8, 0, 0], [9, 0, 0, 0]])
+TARGET = np.array([[1, 4, 5], [1, 8, 2], [1, 9, 2]])
+
+
+@pytest.mark.parametrize("attention", ATTENTIONS)
+@pytest.mark.parametrize("query", ["output", "previous_state"])
+def test_functional_models_train_save_and_load(attention, query, tmp_path):
+    model = functional(attention_decoder(attention=attention, query=query, layers=2, cell="lstm"))
+    inputs = {"source": SOURCE, "target": TARGET}
+    model.compile("sgd", {"logits": keras.losses.SparseCategoricalCrossentropy(from_logits=True)})
+    model.fit(inputs, {"logits": TARGET}, verbose=0)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    expected, actual = model(inputs), loaded(inputs)
+    for name in ("logits", "weights"):
+        close(actual[name], expected[name])
+
+
+@pytest.mark.parametrize("search", [BeamSearchDecoder, GreedyDecoder])
+def test_functional_searches_save_and_load(search, tmp_path):
+    model = functional(
+        attention_decoder(),
+        lambda decoder: search(decoder, max_length=6, no_repeat_ngram=2, length_penalty=0.6),
+    )
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    assert model.layers[-1].get_config().keys() == loaded.layers[-1].get_config().keys()
+    for expected, actual in zip(model(SOURCE), loaded(SOURCE), strict=True):
+        close(actual, expected)

@@ -1,0 +1,92 @@
+"""The bottleneck, shown: reversing a sequence with attention and without it.
+
+`python -m tests.system.test_reverse 20` trains both models with 20 seeds and prints the shares.
+"""
+
+import sys
+import time
+
+import keras
+import numpy as np
+import pytest
+
+from zoo import (
+    AttentionCell,
+    BahdanauAttention,
+    GreedyDecoder,
+    RecurrentDecoder,
+    RecurrentEncoder,
+    Seq2Seq,
+    TokenCrossentropy,
+)
+
+SYMBOLS, LONGEST, START, END, FIRST = 50, 12, 1, 2, 3
+VOCABULARY = FIRST + SYMBOLS
+
+
+def sequences(rng, count, length=None):
+    """Random sources (count, 12), padded with 0, and their reversals between start and end."""
+    lengths = rng.integers(1, LONGEST + 1, size=count) if length is None else [length] * count
+    source = np.zeros((count, LONGEST), "int32")
+    target = np.zeros((count, LONGEST + 2), "int32")
+    target[:, 0] = START
+    for row, n in enumerate(lengths):
+        source[row, :n] = rng.integers(FIRST, VOCABULARY, size=n)
+        target[row, 1 : n + 1] = source[row, :n][::-1]
+        target[row, n + 1] = END
+    return source, target
+
+
+def build(attention, units=64):
+    encoder = RecurrentEncoder(VOCABULARY, 32, units, bidirectional=attention)
+    cell = keras.layers.GRUCell(units)
+    if not attention:
+        return Seq2Seq(encoder, RecurrentDecoder(VOCABULARY, 32, cell, "summary", True))
+    cell = AttentionCell(cell, BahdanauAttention(units), query="previous_state")
+    return Seq2Seq(encoder, RecurrentDecoder(VOCABULARY, 32, cell))
+
+
+def train(model, rng, steps, batch=64):
+    schedule = keras.optimizers.schedules.CosineDecay(4e-3, steps)
+    optimizer = keras.optimizers.Adam(schedule, clipnorm=1.0)
+    model.compile(optimizer, TokenCrossentropy(), jit_compile=True)
+    source, target = sequences(rng, steps * batch)
+    inputs = {"source": source, "target": target[:, :-1]}
+    model.fit(inputs, target[:, 1:], batch_size=batch, shuffle=False, verbose=0)
+
+
+def exact_match(model, rng, count=300, length=None):
+    source, target = sequences(rng, count, length)
+    search = GreedyDecoder(model.decoder, max_length=LONGEST + 1)
+    result = search(*model.encoder(source))
+    tokens = np.where(
+        np.arange(LONGEST + 1) < np.array(result.lengths)[:, 0, None], result.tokens[:, 0], 0
+    )
+    return (tokens == target[:, 1:]).all(axis=1).mean()
+
+
+def run(seed, steps=1500):
+    keras.utils.set_random_seed(seed)
+    rng = np.random.default_rng(seed)
+    shares = {}
+    for attention in (True, False):
+        model = build(attention)
+        train(model, rng, steps)
+        shares[attention] = (exact_match(model, rng), exact_match(model, rng, length=LONGEST))
+    return shares
+
+
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="trained on one backend")
+def test_attention_removes_the_bottleneck():
+    seed = int(np.random.default_rng().integers(2**31))
+    shares = run(seed)
+    message = f"seed {seed}: (all lengths, length {LONGEST}) with and without attention: {shares}"
+    assert shares[True][0] >= 0.98, message
+    assert shares[False][1] <= shares[True][1] - 0.3, message
+
+
+if __name__ == "__main__":
+    for seed in range(int(sys.argv[1])):
+        began = time.time()
+        shares = run(seed)
+        print(seed, shares, f"{time.time() - began:.0f} s", flush=True)
