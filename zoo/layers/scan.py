@@ -50,8 +50,6 @@ def scan(step, inputs, state, dtype):
     )
     joined, *final = rnn(inputs, initial_state=states)
     ends = [sum(sizes[: i + 1]) for i in range(len(sizes) - 1)]  # the last one needs no end
-    outputs = [
-        joined[..., start:end] for start, end in zip([0, *ends], [*ends, None], strict=True)
-    ]
+    outputs = [joined[..., start:end] for start, end in zip([0, *ends], [*ends, None], strict=True)]
     final = [ops.cast(new, old.dtype) for new, old in zip(final, states, strict=True)]
     return outputs, keras.tree.pack_sequence_as(state, final[:count])

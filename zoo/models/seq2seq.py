@@ -41,19 +41,16 @@ class Seq2Seq(keras.Model):
         self.encoder = encoder
         self.decoder = decoder
 
-    def build(self, inputs_shape):
-        shapes = {name: tuple(shape) for name, shape in inputs_shape.items()}
-        encoded = self.encoder(keras.KerasTensor(shapes["source"], "int32"))
-        self.decoder(keras.KerasTensor(shapes["target"], "int32"), *encoded)
-        self.built = True
-
-    def call(self, inputs, training=None, return_attention_scores=False):
+    def __call__(self, inputs, **kwargs):
         if not isinstance(inputs, dict) or not {"source", "target"} <= set(inputs):
             received = sorted(inputs) if isinstance(inputs, dict) else type(inputs).__name__
             raise ValueError(
                 "`inputs` must be a dict of 'source' and 'target', the target beginning with the "
                 f"start id. Received: {received}"
             )
+        return super().__call__(inputs, **kwargs)
+
+    def call(self, inputs, training=None, return_attention_scores=False):
         encoded = self.encoder(inputs["source"], training=training)
         return self.decoder(
             inputs["target"],

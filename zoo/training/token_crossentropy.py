@@ -16,7 +16,8 @@ class TokenCrossentropy(keras.losses.Loss):
             (Szegedy et al. 2016).
         pad_id: int, the label that counts for nothing.
 
-    Call arguments: labels (batch, time) ints, logits (batch, time, vocabulary).
+    Call arguments: labels (batch, time) ints, logits (batch, time, vocabulary), and optionally
+        sample_weight (batch,) or (batch, time), factors that do not change the divisor.
 
     Example:
 
@@ -37,6 +38,13 @@ class TokenCrossentropy(keras.losses.Loss):
             )
         self.label_smoothing = label_smoothing
         self.pad_id = pad_id
+
+    def __call__(self, labels, logits, sample_weight=None):
+        if sample_weight is not None:
+            sample_weight = ops.convert_to_tensor(sample_weight)
+            if len(sample_weight.shape) == 1:  # a weight per sentence
+                sample_weight = sample_weight[:, None]
+        return super().__call__(labels, logits, sample_weight)
 
     def call(self, labels, logits):
         logits = ops.cast(logits, "float32")

@@ -1,0 +1,39 @@
+"""Every example in a docstring, in README.md and in docs/ runs."""
+
+import inspect
+import pathlib
+import re
+
+import keras
+import pytest
+
+import zoo
+
+ROOT = pathlib.Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PUBLIC = [name for name in dir(zoo) if inspect.isclass(getattr(zoo, name))]
+
+
+def blocks(text):
+    return re.findall(r"^```python\n(.*?)^```", inspect.cleandoc(text), re.S | re.M)
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_docstrings(name):
+    doc = getattr(zoo, name).__doc__
+    assert doc, f"{name} has no docstring"
+    for code in blocks(doc):
+        exec(compile(code, name, "exec"), {"__name__": "example"})
+    if name != "SearchResult":
+        assert blocks(doc), f"{name} has no example"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_pages(page):
+    if keras.backend.backend() != "tensorflow":
+        pytest.skip("pages speak of TensorFlow")
+    names = {"__name__": "example"}  # a page reads from top to bottom
+    for i, code in enumerate(blocks(page.read_text())):
+        exec(compile(code, page.name, "exec"), names)
+        if page.name == "README.md" and i == 0:  # what the page says that it prints
+            assert names["result"].tokens[0, 0].numpy().tolist() == [8, 7, 6, 5, 4, 3, 2, 2]

@@ -1,0 +1,66 @@
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from tests.tools import close, log_softmax
+from zoo import TokenCrossentropy
+
+RNG = np.random.default_rng(0)
+LOGITS = RNG.normal(size=(3, 5, 7)).astype("float32")
+LABELS = RNG.integers(1, 7, size=(3, 5))
+LABELS[0, 3:] = LABELS[2, 1:] = 0
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_mean_over_the_tokens_that_are_no_padding(smoothing):
+    log_probs, total, count = log_softmax(LOGITS), 0.0, 0
+    for i, j in np.argwhere(LABELS > 0):
+        q = (1 - smoothing) * np.eye(7)[LABELS[i, j]] + smoothing / 7
+        total, count = total - (q * log_probs[i, j]).sum(), count + 1
+    close(TokenCrossentropy(smoothing)(LABELS, LOGITS), total / count)
+
+
+def test_padding_has_no_gradient_and_no_value():
+    changed = LOGITS.copy()
+    changed[LABELS == 0] = 1e4
+    close(TokenCrossentropy(0.1)(LABELS, changed), TokenCrossentropy(0.1)(LABELS, LOGITS))
+
+
+def test_nothing_but_padding_is_zero():
+    close(TokenCrossentropy()(np.zeros((2, 3)), LOGITS[:2, :3]), 0.0)
+
+
+def test_another_pad_id():
+    labels = np.where(LABELS == 0, 6, np.minimum(LABELS, 5))
+    picked = -log_softmax(LOGITS)[labels != 6][np.arange((labels != 6).sum()), labels[labels != 6]]
+    close(TokenCrossentropy(pad_id=6)(labels, LOGITS), picked.mean())
+
+
+def test_float32_whatever_the_logits():
+    logits = ops.cast(LOGITS * 10, "float16")
+    loss = TokenCrossentropy()(LABELS, logits)
+    assert keras.backend.standardize_dtype(loss.dtype) == "float32"
+    close(loss, TokenCrossentropy()(LABELS, LOGITS * 10), 1e-2)
+
+
+def test_sample_weights_weigh_sentences():
+    only_first = TokenCrossentropy()(LABELS, LOGITS, sample_weight=np.array([1.0, 0.0, 0.0]))
+    close(only_first * (LABELS > 0).sum(), TokenCrossentropy()(LABELS[:1], LOGITS[:1]) * 3)
+
+
+def test_configuration_round_trip():
+    loss = keras.losses.deserialize(keras.losses.serialize(TokenCrossentropy(0.1, pad_id=3)))
+    assert (loss.label_smoothing, loss.pad_id) == (0.1, 3)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: TokenCrossentropy(1.0), "label_smoothing=1.0"),
+        (lambda: TokenCrossentropy()(LABELS, LABELS), r"labels.shape=\(3, 5\)"),
+    ],
+)
+def test_errors_say_what_was_received(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
