@@ -13,7 +13,7 @@ from zoo import (
     Decoder,
     LuongAttention,
     RecurrentDecoder,
-    ResidualCell,
+    ResidualRNNCells,
 )
 
 GOLDENS = pathlib.Path(__file__).parent / "goldens"
@@ -65,6 +65,7 @@ class TableDecoder(Decoder):
     def __init__(self, table, weights=None, **kwargs):
         super().__init__(**kwargs)
         self.table = np.asarray(table, "float32")
+        self.vocabulary_size = self.table.shape[-1]
         self.weights_table = None if weights is None else np.asarray(weights, "float32")
 
     def begin(
@@ -133,9 +134,9 @@ def brute_force(table, *, limit, weights=None, mask=None, start_id=1, end_id=2, 
 
 
 CELLS = {
-    "simple_rnn": lambda units: keras.layers.SimpleRNNCell(units),
-    "gru": lambda units: keras.layers.GRUCell(units),
-    "lstm": lambda units: keras.layers.LSTMCell(units),
+    "simple_rnn": keras.layers.SimpleRNNCell,
+    "gru": keras.layers.GRUCell,
+    "lstm": keras.layers.LSTMCell,
 }
 ATTENTIONS = {
     "bahdanau": lambda units: BahdanauAttention(units),
@@ -158,8 +159,7 @@ def attention_decoder(
 ):
     """A RecurrentDecoder with attention, unbuilt, from a few words."""
     cells = [CELLS[cell](units) for _ in range(layers)]
-    if residual:
-        cells = [cells[0], *[ResidualCell(c) for c in cells[1:]]]
-    inner = cells[0] if layers == 1 else keras.layers.StackedRNNCells(cells)
+    stack = ResidualRNNCells if residual else keras.layers.StackedRNNCells
+    inner = cells[0] if layers == 1 else stack(cells)
     inner = AttentionCell(inner, ATTENTIONS[attention](5), **options)
     return RecurrentDecoder(vocabulary_size, 4, inner, initial_state, feed_summary)

@@ -10,7 +10,7 @@ from zoo.layers import (
     LuongAttention,
     RecurrentDecoder,
     RecurrentEncoder,
-    ResidualCell,
+    ResidualRNNCells,
     SearchResult,
 )
 from zoo.models import Seq2Seq

@@ -213,13 +213,24 @@ def test_nothing_is_kept_between_calls(make):
 
 @pytest.mark.parametrize("dtype", ["mixed_float16", "mixed_bfloat16"])
 def test_the_softmax_is_float32_in_mixed_precision(dtype):
-    # Scores of 40 and 20 times 1000: exp overflows float16, the weights must be (1, 0).
-    value = np.array([[[200.0], [100.0]]])
-    context, weights = LuongAttention("dot", dtype=dtype)(
-        np.full((1, 1, 1), 200.0), value, return_attention_scores=True
+    # Scores of 90000 and 60000: two that float16 cannot hold. The weights are (1, 0, 0).
+    value = np.array([[[300.0], [200.0], [260.0]]])
+    for score in ("dot", "scaled_dot"):
+        context, weights = LuongAttention(score, dtype=dtype)(
+            np.full((1, 1, 1), 300.0), value, return_attention_scores=True
+        )
+        assert keras.backend.standardize_dtype(context.dtype) == dtype.removeprefix("mixed_")
+        close(ops.cast(weights, "float32"), [[[1, 0, 0]]])
+
+
+def test_close_scores_are_told_apart_in_mixed_precision():
+    # 1024 and 1024.25: one number in float16, two in float32.
+    value = np.array([[[32.0, 0.0], [32.0, 0.5]]])
+    query = np.array([[[32.0, 0.5]]])
+    _, weights = LuongAttention("dot", dtype="mixed_float16")(
+        query, value, return_attention_scores=True
     )
-    assert keras.backend.standardize_dtype(context.dtype) == dtype.removeprefix("mixed_")
-    close(ops.cast(weights, "float32"), [[[1, 0]]])
+    close(ops.cast(weights, "float32"), [[[1 / (1 + np.exp(0.25)), 1 / (1 + np.exp(-0.25))]]], 1e-3)
 
 
 @pytest.mark.parametrize("dtype", ["mixed_float16", "mixed_bfloat16"])
@@ -257,7 +268,7 @@ def test_precompute_and_attend_cast_by_themselves(make, dtype):
         (lambda: BahdanauAttention(4)(normal(2, 3, 4), normal(2, 6)), r"value.shape=\(2, 6\)"),
         (
             lambda: BahdanauAttention(4)(normal(2, 3, 4), normal(2, 5, 6), normal(2, 4, 6)),
-            r"key.shape=\(2, 4, 6\), value.shape=\(2, 5, 6\)",
+            r"source_length=5, key_dim=6\). Received: key.shape=\(2, 4, 6\)",
         ),
         (
             lambda: BahdanauAttention(4)(
@@ -272,6 +283,29 @@ def test_precompute_and_attend_cast_by_themselves(make, dtype):
             r"attention_mask.shape=\(2, 5\)",
         ),
         (lambda: BahdanauAttention(4).precompute(normal(2, 5, 6)), "not built"),
+        (lambda: BahdanauAttention(4).attend(normal(2, 3, 4), None), "not built"),
+        (lambda: BahdanauAttention(4, normal(2, 5, 6)), "memory is an argument of the call"),
+        (lambda: LuongAttention(scale="no"), "scale of type str"),
+        (lambda: BahdanauAttention(4)(normal(2, 3, 4), normal(1, 5, 6)), r"\(batch=1, queries"),
+        # lengths, where a mask belongs, in three disguises
+        (
+            lambda: BahdanauAttention(4)(
+                normal(2, 3, 4), normal(2, 5, 6), value_mask=np.array([5, 3])
+            ),
+            r"value_mask.shape=\(2,\)",
+        ),
+        (
+            lambda: BahdanauAttention(4)(
+                normal(2, 3, 4), normal(2, 5, 6), value_mask=np.array([[5], [3]])
+            ),
+            r"source_length=5\). Received: value_mask.shape=\(2, 1\)",
+        ),
+        (
+            lambda: BahdanauAttention(4)(
+                normal(2, 3, 4), normal(2, 5, 6), value_mask=np.zeros((2, 5))
+            ),
+            "value_mask.dtype=float32",
+        ),
     ],
 )
 def test_errors_say_what_was_received(call, message):

@@ -2,14 +2,14 @@ import keras
 import numpy as np
 import pytest
 
-from tests.tools import close, golden, mask_of, to_numpy, weight
+from tests.tools import CELLS, close, golden, mask_of, to_numpy, weight
 from zoo import (
     AttentionCell,
     BahdanauAttention,
     BeamSearchDecoder,
     LuongAttention,
     RecurrentDecoder,
-    ResidualCell,
+    ResidualRNNCells,
 )
 
 WRAPPERS = [
@@ -134,14 +134,13 @@ def test_luongs_order_by_hand():
     cell = AttentionCell(
         keras.layers.SimpleRNNCell(6), LuongAttention("dot"), attention_size=4, activation="tanh"
     )
-    cell.build((2, 1, 3), memory_shape=memory.shape)
-    source = cell.attention.precompute(memory)
+    source = cell.precompute(memory)
     h, o = np.zeros((2, 6)), np.zeros((2, 4))
     state = cell.initial_state([keras.ops.zeros((2, 1, 6))], source)
-    kernel, recurrent = to_numpy(cell.cell.kernel), to_numpy(cell.cell.recurrent_kernel)
     for _ in range(3):
         x = rng.normal(size=(2, 3)).astype("float32")
         output, state, weights = cell(x[:, None], state, source)
+        kernel, recurrent = to_numpy(cell.cell.kernel), to_numpy(cell.cell.recurrent_kernel)
         h = np.tanh(np.concatenate([x, o], axis=1) @ kernel + h @ recurrent)
         scores = np.einsum("bd,bsd->bs", h, memory)
         a = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
@@ -154,8 +153,7 @@ def test_luongs_order_by_hand():
 def test_what_is_emitted():
     def output_size(**options):
         cell = AttentionCell(keras.layers.GRUCell(6), BahdanauAttention(4), **options)
-        cell.build((2, 1, 3), memory_shape=(2, 7, 5))
-        source = cell.attention.precompute(np.zeros((2, 7, 5), "float32"))
+        source = cell.precompute(np.zeros((2, 7, 5), "float32"))
         state = cell.initial_state([keras.ops.zeros((2, 1, 6))], source)
         output, _, _ = cell(np.zeros((2, 1, 3), "float32"), state, source)
         assert output.shape[-1] == cell.output_size
@@ -168,14 +166,27 @@ def test_what_is_emitted():
     assert output_size(query="previous_state", input_feeding=False) == 6 + 5
 
 
-def test_a_residual_cell_adds_its_input():
-    inner = keras.layers.LSTMCell(4)
-    cell = ResidualCell(inner)
-    x, states = np.ones((2, 4), "float32"), [np.zeros((2, 4), "float32")] * 2
-    output, new_states = cell(x, states)
-    expected, expected_states = inner(x, states)
-    close(output, to_numpy(expected) + 1)
-    close(new_states[0], expected_states[0])
+def test_residual_layers_add_their_input():
+    below, above = keras.layers.LSTMCell(4), keras.layers.LSTMCell(4)
+    x, zeros = np.ones((2, 3), "float32"), [np.zeros((2, 4), "float32")] * 2
+    output, states = ResidualRNNCells([below, above])(x, [zeros, zeros])
+    first, first_states = below(x, zeros)
+    second, second_states = above(first, zeros)
+    close(output, to_numpy(first) + to_numpy(second))
+    for state, expected in zip(
+        keras.tree.flatten(states), [*first_states, *second_states], strict=True
+    ):
+        close(state, expected)
+
+
+@pytest.mark.parametrize("cell", ["gru", "lstm"])
+def test_residual_stacks_with_dropout_train_in_keras_own_rnn(cell):
+    cells = [CELLS[cell](8, dropout=0.3) for _ in range(3)]
+    model = keras.Sequential([keras.layers.RNN(ResidualRNNCells(cells)), keras.layers.Dense(1)])
+    model.compile("adam", "mse")
+    rng = np.random.default_rng(0)
+    for count in (40, 20):  # another batch size draws other masks
+        model.fit(rng.normal(size=(count, 5, 8)), np.zeros((count, 1)), verbose=0)
 
 
 @pytest.mark.parametrize(
@@ -191,7 +202,15 @@ def test_a_residual_cell_adds_its_input():
             lambda: AttentionCell(keras.layers.GRUCell(6), BahdanauAttention(4), activation="tanh"),
             "attention_size=None",
         ),
-        (lambda: ResidualCell(keras.layers.GRUCell(6)).build((2, 5)), "5 features, outputs of 6"),
+        (
+            lambda: ResidualRNNCells([keras.layers.GRUCell(6), keras.layers.GRUCell(5)]),
+            r"outputs of \[6, 5\]",
+        ),
+        (lambda: AttentionCell(keras.layers.GRU(6), BahdanauAttention(4)), "not the layer GRU"),
+        (
+            lambda: AttentionCell(keras.layers.GRUCell(6), BahdanauAttention(4), 0),
+            "attention_size=0",
+        ),
     ],
 )
 def test_errors_say_what_was_received(call, message):

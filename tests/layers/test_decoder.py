@@ -82,6 +82,75 @@ def test_a_source_without_mask_passes_none_by_position():
     assert search(MEMORY, None, None).tokens.shape == (3, 1, 3)
 
 
+class Copying(Decoder):
+    """Writes what the memory, which holds ids, has at the position."""
+
+    def begin(
+        self, memory=None, memory_mask=None, summary=None, *, batch_size=None, max_length=None
+    ):
+        return 0, {"ids": memory["ids"]}
+
+    def step(self, tokens, state, source):
+        now = ops.take(source["ids"], ops.minimum(state, 3), axis=1)  # (batch,)
+        logits = ops.one_hot(now, 9)[:, None, :] * ops.ones((*ops.shape(tokens), 1)) * 20.0
+        return logits, state + 1, None
+
+
+def test_a_memory_may_be_a_nest_of_integers():
+    ids = np.array([[3, 4, 5, 2], [6, 2, 2, 2]])
+    result = GreedyDecoder(Copying(), max_length=5)({"ids": ids, "nothing": None})
+    assert to_numpy(result.tokens)[:, 0].tolist() == [[3, 4, 5, 2, 2], [6, 2, 2, 2, 2]]
+
+
+class Careful(Decoder):
+    """Float32 state and logits, whatever the policy; a cell with dropout inside `step`."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.embedding = keras.layers.Embedding(9, 4)
+        self.cell = keras.layers.GRUCell(6, dropout=0.5, recurrent_dropout=0.5)
+        self.output_dense = keras.layers.Dense(9, dtype="float32")
+
+    def begin(
+        self, memory=None, memory_mask=None, summary=None, *, batch_size=None, max_length=None
+    ):
+        h = ops.zeros((batch_size, 1, 6), dtype=self.cell.compute_dtype)
+        return {"h": h, "total": ops.ones((batch_size, 1, 1), dtype="float32")}, {}
+
+    def step(self, tokens, state, source):
+        batch, beam = ops.shape(tokens)
+        rows = ops.reshape(self.embedding(tokens), (-1, 4))
+        output, (h,) = self.cell(rows, [ops.reshape(state["h"], (-1, 6))])
+        total = state["total"] * 1.0001  # one number in float16
+        logits = ops.reshape(self.output_dense(output), (batch, beam, 9)) + total
+        return logits, {"h": ops.reshape(h, (batch, beam, 6)), "total": total}, None
+
+
+def test_call_keeps_the_dtypes_of_a_step():
+    keras.config.set_dtype_policy("mixed_float16")
+    try:
+        decoder = Careful()
+        logits = decoder(TOKENS)
+        expected, _ = stepped(decoder, TOKENS)
+    finally:
+        keras.config.set_dtype_policy("float32")
+    assert keras.backend.standardize_dtype(logits.dtype) == "float32"
+    close(logits, expected)
+
+
+def test_dropout_masks_of_cells_inside_a_step_are_drawn_anew():
+    decoder = Careful()
+    run = decoder
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
+
+        run = tf.function(decoder)
+    first, second = run(TOKENS, training=True), run(TOKENS, training=True)
+    assert np.abs(to_numpy(first) - to_numpy(second)).max() > 1e-3
+    run(TOKENS[:2], training=True)  # another batch size
+    close(decoder(TOKENS), run(TOKENS))
+
+
 class Mean(keras.layers.Layer):
     def call(self, source):
         return source, None, None

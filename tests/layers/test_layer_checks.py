@@ -131,6 +131,23 @@ def test_functional_models_train_save_and_load(attention, query, tmp_path):
         close(actual[name], expected[name])
 
 
+@pytest.mark.parametrize("attention", ATTENTIONS)
+def test_attention_alone_trains_saves_and_loads(attention, tmp_path):
+    ids = keras.Input((None,), dtype="int32")
+    embedded = keras.layers.Embedding(11, 4, mask_zero=True)(ids)
+    query = keras.layers.Dense(4)(keras.layers.GlobalAveragePooling1D(keepdims=True)(embedded))
+    context = ATTENTIONS[attention](5)(query, embedded)
+    model = keras.Model(ids, keras.layers.Dense(1)(keras.layers.Flatten()(context)))
+    model.compile("adam", "mse")
+    before = model.get_weights()
+    model.fit(SOURCE, np.ones((3, 1)), verbose=0)
+    for new, old in zip(model.get_weights(), before, strict=True):
+        assert np.abs(new - old).max() > 0
+    close(model(np.pad(SOURCE, ((0, 0), (0, 2)))), model(SOURCE))  # the mask has arrived
+    model.save(tmp_path / "model.keras")
+    close(keras.saving.load_model(tmp_path / "model.keras")(SOURCE), model(SOURCE))
+
+
 @pytest.mark.parametrize("search", [BeamSearchDecoder, GreedyDecoder])
 def test_functional_searches_save_and_load(search, tmp_path):
     model = functional(

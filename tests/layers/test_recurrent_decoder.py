@@ -3,7 +3,14 @@ import numpy as np
 import pytest
 
 from tests.tools import CELLS, attention_decoder, close, mask_of, randomize, to_numpy
-from zoo import AttentionCell, LuongAttention, RecurrentDecoder, ResidualCell
+from zoo import (
+    AttentionCell,
+    GreedyDecoder,
+    LuongAttention,
+    RecurrentDecoder,
+    RecurrentEncoder,
+    ResidualRNNCells,
+)
 
 MASK = mask_of([7, 4, 0], 7)
 MASK[1] = [False, True, True, False, False, True, False]  # padding anywhere
@@ -87,7 +94,7 @@ def test_call_equals_step_without_attention(cell, feed_summary, initial_state):
 
 @pytest.mark.parametrize("cell", CELLS)
 def test_call_equals_step_without_attention_in_stacks(cell):
-    stack = keras.layers.StackedRNNCells([CELLS[cell](5), ResidualCell(CELLS[cell](5))])
+    stack = ResidualRNNCells([CELLS[cell](5), CELLS[cell](5)])
     check_call_equals_step(RecurrentDecoder(11, 4, stack), **inputs())
 
 
@@ -152,7 +159,7 @@ def test_dropout_inside_cells_is_one_mask_per_sequence(residual, input_feeding):
     # Keras' cells keep their dropout masks between steps; a new sequence draws new ones.
     lstm = keras.layers.LSTMCell(8, dropout=0.5, recurrent_dropout=0.2)
     top = keras.layers.LSTMCell(8, dropout=0.5)
-    stack = keras.layers.StackedRNNCells([lstm, ResidualCell(top) if residual else top])
+    stack = (ResidualRNNCells if residual else keras.layers.StackedRNNCells)([lstm, top])
     cell = AttentionCell(stack, LuongAttention(), 8, input_feeding=input_feeding)
     decoder, given = RecurrentDecoder(11, 4, cell), inputs()
     run = decoder
@@ -164,6 +171,16 @@ def test_dropout_inside_cells_is_one_mask_per_sequence(residual, input_feeding):
     assert np.abs(to_numpy(first) - to_numpy(second)).max() > 1e-3
     close(run(**given, training=False), decoder(**given))
     assert lstm._dropout_mask is None  # nothing is left behind
+
+
+def test_dropout_of_the_decoder_reaches_embeddings_and_outputs():
+    # With nearly everything dropped, the cell reads zeros and the logits are the bias.
+    decoder, given = RecurrentDecoder(11, 4, keras.layers.GRUCell(5), dropout=1 - 1e-7), inputs()
+    decoder(**given)
+    randomize(decoder)
+    bias = np.broadcast_to(to_numpy(decoder.output_dense.bias), (3, 6, 11))
+    close(decoder(**given, training=True), bias)
+    assert (to_numpy(decoder._inputs(given["tokens"], {}, training=True)) == 0).all()
 
 
 def test_dropout_of_the_decoder_applies_in_training_only():
@@ -184,6 +201,38 @@ def test_dropout_of_the_decoder_applies_in_training_only():
             lambda: attention_decoder()(np.ones((2, 3)), np.ones((2, 7, 5))),
             "summary=None",
         ),
+        (
+            lambda: attention_decoder()(
+                np.ones((2, 3)), RecurrentEncoder(9, 4, 5)(np.ones((2, 7)))
+            ),
+            "with a star",
+        ),
+        (
+            lambda: GreedyDecoder(attention_decoder(initial_state="zeros"))(
+                RecurrentEncoder(9, 4, 5)(np.ones((2, 7)))
+            ),
+            "with a star",
+        ),
+        (
+            lambda: RecurrentDecoder(11, 4, keras.layers.LSTMCell(5))(
+                np.ones((2, 3)), summary=[np.ones((2, 5)), np.ones((2, 5))]
+            ),
+            "side by side in one",
+        ),
+        (
+            lambda: RecurrentDecoder(11, 4, keras.layers.LSTMCell(5))(
+                np.ones((2, 3, 1)), summary=np.ones((2, 5))
+            ),
+            r"tokens.shape=\(2, 3, 1\)",
+        ),
+        (
+            lambda: RecurrentDecoder(11, 4, keras.layers.LSTMCell(5))(
+                np.ones((2, 3)), summary=np.ones((4, 5))
+            ),
+            r"\(batch=4, time\). Received: tokens.shape=\(2, 3\)",
+        ),
+        (lambda: RecurrentDecoder(11, 4, keras.layers.GRUCell(4), np.ones((2, 4))), "ndarray"),
+        (lambda: RecurrentDecoder(11, 4, [keras.layers.GRUCell(4)]), "StackedRNNCells"),
         (
             lambda: initial_state(keras.layers.LSTMCell(4), [[1, 2, 3]]),
             r"summary.shape=\(1, 3\) for states of \[4, 4\]",

@@ -50,6 +50,31 @@ def test_residual_layers_add_their_inputs():
     close(encoder(SOURCE)[0][0], to_numpy(below + above)[0])
 
 
+@pytest.mark.parametrize("bidirectional", [False, True])
+def test_the_summary_holds_the_layers_from_the_lowest_to_the_top(bidirectional):
+    encoder = RecurrentEncoder(11, 4, 5, cell="lstm", num_layers=2, bidirectional=bidirectional)
+    encoder.build(SOURCE.shape)
+    randomize(encoder)
+    inputs, expected = encoder.embedding(SOURCE[:1]), []
+    for rnn in encoder.rnns:
+        inputs, *states = rnn(inputs)
+        if bidirectional:  # h and c of both directions: [h; h'], [c; c']
+            states = [states[0], states[2], states[1], states[3]]
+        expected += [to_numpy(state) for state in states]
+    close(encoder(SOURCE[:1])[2], np.concatenate(expected, axis=1))
+
+
+def test_dropout_reaches_embeddings_and_outputs():
+    # With nearly everything dropped, the network reads zeros and gives zeros.
+    encoder = RecurrentEncoder(11, 4, 5, dropout=1 - 1e-7)
+    encoder.build(SOURCE.shape)
+    randomize(encoder)
+    memory, _, summary = encoder(SOURCE[:1], training=True)
+    close(memory, np.zeros((1, 4, 5)))
+    _, silent = encoder.rnns[0](np.zeros((1, 4, 4), "float32"))
+    close(summary, silent)
+
+
 def test_dropout_applies_in_training_only():
     encoder = RecurrentEncoder(11, 4, 5, dropout=0.5)
     close(encoder(SOURCE)[0], encoder(SOURCE)[0])

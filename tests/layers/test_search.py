@@ -1,5 +1,7 @@
 """The rules of search, one by one."""
 
+import json
+
 import keras
 import numpy as np
 import pytest
@@ -164,6 +166,7 @@ def test_coverage_penalty(masked):
     table = random_table(rng, sources=2, time=3, vocabulary=4)
     mask = mask_of([5, 2], 5)
     weights = rng.uniform(size=(2, 3, 5)) * (mask[:, None] if masked else 1)
+    weights[1, :, 1] = 0  # a position that nothing looks at counts as 1e-6
     check_against_brute_force(
         table,
         {"coverage_penalty": 0.4, "length_penalty": 0.6},
@@ -258,6 +261,42 @@ def test_padding_changes_nothing():
     result = search(**padded)
     assert (to_numpy(result.alignments)[..., 7:] == 0).all()
     same(result._replace(alignments=result.alignments[..., :7]), expected)
+
+
+def test_padding_may_stand_anywhere():
+    decoder, inputs = real_decoder()
+    search = BeamSearchDecoder(decoder, **RULES)
+    expected = search(**inputs)
+    order = np.array([3, 6, 0, 5, 1, 4, 2])  # mixes positions and padding
+    mixed = {
+        "memory": inputs["memory"][:, order],
+        "memory_mask": inputs["memory_mask"][:, order],
+        "summary": inputs["summary"],
+    }
+    result = search(**mixed)
+    back = to_numpy(result.alignments)[..., np.argsort(order)]
+    same(result._replace(alignments=back), expected)
+
+
+def test_the_mask_of_the_memory_arrives_by_itself():
+    embedding = keras.layers.Embedding(10, 5, mask_zero=True)
+    decoder = attention_decoder(initial_state="zeros")
+    search = GreedyDecoder(decoder, max_length=4)
+    result = search(embedding(np.array([[3, 4, 0], [5, 0, 0]])))
+    alignments = to_numpy(result.alignments)
+    assert (alignments[0, 0, :, 2] == 0).all()
+    assert (alignments[1, 0, :, 1:] == 0).all()
+    close(alignments[1, 0, 0], [1, 0, 0])
+
+
+def test_coverage_wants_one_mask():
+    decoder = TableDecoder(random_table(np.random.default_rng(0)), np.ones((1, 4, 2)) / 2)
+    search = BeamSearchDecoder(decoder, 2, max_length=4, coverage_penalty=0.1)
+    memory, mask = np.zeros((1, 1, 1)), np.array([[True, False]])
+    expected = search(memory, mask)
+    same(search(memory, {"states": mask, "ids": None}), expected)
+    with pytest.raises(ValueError, match="Received: 2 masks"):
+        search(memory, [mask, mask])
 
 
 def test_batch_mates_change_nothing():
@@ -369,6 +408,30 @@ def test_search_builds_its_decoder():
     assert len(decoder.weights) > 5
 
 
+def test_a_state_of_plain_numbers_is_made_of_tensors():
+    class Plain(TableDecoder):
+        def begin(self, *args, **kwargs):
+            _, source = super().begin(*args, **kwargs)
+            return 0, source
+
+    table = random_table(np.random.default_rng(0))
+    expected = BeamSearchDecoder(TableDecoder(table), 3, max_length=4)(batch_size=1)
+    same(BeamSearchDecoder(Plain(table), 3, max_length=4)(batch_size=1), expected)
+
+
+def test_configurations_are_plain():
+    search = BeamSearchDecoder(
+        attention_decoder(),
+        beam_width=np.int32(2),
+        max_length=4,
+        start_id=np.int64(1),
+        forbidden_ids=np.array([0]),
+    )
+    config = search.get_config()
+    del config["decoder"], config["dtype"]
+    assert json.loads(json.dumps(config)) == config
+
+
 def test_impossible_logits_give_finite_results():
     table = random_table(np.random.default_rng(0), sources=3)
     table[0, :, :, 3] = -np.inf
@@ -425,7 +488,7 @@ class FlatState(TableDecoder):
         (lambda: search_table()(), "batch_size"),
         (lambda: search_table()(batch_size=1, prefix=[3, 4]), r"prefix.shape=\(2,\)"),
         (
-            lambda: search_table()(batch_size=1, max_length=np.ones((1, 1))),
+            lambda: search_table()(batch_size=1, max_length=np.ones((1, 1), int)),
             r"max_length.shape=\(1, 1\)",
         ),
         (lambda: BeamSearchDecoder(keras.layers.Dense(3)), "zoo.Decoder"),
@@ -434,7 +497,33 @@ class FlatState(TableDecoder):
             lambda: run_broken(lambda logits, state, weights: (logits[:, 0], state, weights)),
             r"logits.shape=\(\w+, 4\)",
         ),
-        (lambda: run_broken(lambda logits, state, weights: (logits, [state], weights)), "state="),
+        (
+            lambda: run_broken(lambda logits, state, weights: (logits, [state], weights)),
+            r"was given, int32\[\]. Received: \[int32\[\]\]",
+        ),
+        (
+            lambda: run_broken(
+                lambda logits, state, weights: (logits, ops.cast(state, "float32"), weights)
+            ),
+            r"was given, int32\[\]. Received: float32\[\]",
+        ),
+        (lambda: run_broken(lambda logits, state, weights: (None, state, weights)), "`logits`"),
+        (lambda: search_table(beam_width="3"), "beam_width='3'"),
+        (lambda: search_table(beam_width=2.5), "beam_width=2.5"),
+        (lambda: search_table(max_length=None), "max_length=None"),
+        (lambda: search_table(length_penalty=float("nan")), "length_penalty=nan"),
+        (lambda: GreedyDecoder(Decoder(), beam_width=3), "'beam_width': 3"),
+        (
+            lambda: search_table()(batch_size=1, prefix=np.zeros((2, 1), int)),
+            r"\(batch=1, length\). Received: prefix.shape=\(2, 1\)",
+        ),
+        (
+            lambda: search_table()(batch_size=1, prefix=np.zeros((1, 1))),
+            "prefix.dtype=float64",
+        ),
+        (lambda: search_table()(batch_size=1, max_length=2.5), "max_length.dtype=float32"),
+        (lambda: search_table()(batch_size=1, max_length=5), "max_length=5"),
+        (lambda: search_table()(batch_size=1, max_length=0), "max_length=0"),
         (
             lambda: run_broken(lambda logits, state, weights: (logits, state, logits[0])),
             r"weights.shape=\(\w+, 4\)",

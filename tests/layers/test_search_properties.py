@@ -18,6 +18,7 @@ options = st.fixed_dictionaries(
         "no_repeat_ngram": st.integers(0, 3),
         "forbidden_ids": st.lists(st.sampled_from([0, 3]), max_size=1),
         "prefix": st.lists(st.integers(0, 3), max_size=4),
+        "coverage_penalty": st.sampled_from([0.2, 1.0]),
     },
 )
 
@@ -27,8 +28,10 @@ options = st.fixed_dictionaries(
 def test_a_beam_as_wide_as_the_space_is_brute_force(seed, options, limits):
     if "prefix" in options and not options["prefix"]:
         del options["prefix"]
-    table = random_table(np.random.default_rng(seed), sources=2, time=3, vocabulary=4)
-    check_against_brute_force(table, options, limits, width=60)
+    rng = np.random.default_rng(seed)
+    table = random_table(rng, sources=2, time=3, vocabulary=4)
+    weights = rng.dirichlet(np.full(4, 0.3), size=(2, 3))
+    check_against_brute_force(table, options, limits, weights, width=60)
 
 
 def reference_beam(table, width, limit, alpha, start_id=1, end_id=2):
@@ -63,13 +66,22 @@ def test_a_narrow_beam_is_the_rules_written_with_lists(seed, width, alpha, limit
 
 
 @some
-@given(seeds, st.sampled_from([0.0, 1.0]))
-def test_stopping_early_loses_nothing(seed, alpha):
+@given(
+    seeds,
+    st.sampled_from([0.0, 1.0]),
+    st.sampled_from([0.0, 0.5]),
+    st.lists(st.integers(1, 8), min_size=4, max_size=4),
+)
+def test_stopping_early_loses_nothing(seed, alpha, coverage, limits):
     # The first n of a search that may stop early are those of a search that waits for all.
-    table = random_table(np.random.default_rng(seed), sources=4, time=8, vocabulary=5)
+    rng = np.random.default_rng(seed)
+    table = random_table(rng, sources=4, time=8, vocabulary=5)
+    decoder = TableDecoder(table, rng.dirichlet(np.full(3, 0.2), size=(4, 8)))
     rules = {"beam_width": 4, "max_length": 8, "length_penalty": alpha}
-    every = BeamSearchDecoder(TableDecoder(table), **rules)(batch_size=4)
-    first = BeamSearchDecoder(TableDecoder(table), num_results=1, **rules)(batch_size=4)
+    rules["coverage_penalty"] = coverage
+    limits = np.array(limits)
+    every = BeamSearchDecoder(decoder, **rules)(batch_size=4, max_length=limits)
+    first = BeamSearchDecoder(decoder, num_results=1, **rules)(batch_size=4, max_length=limits)
     for row in range(4):
         if to_numpy(first.tokens)[row, 0].tolist() != to_numpy(every.tokens)[row, 0].tolist():
             close(first.scores[row, 0], every.scores[row, 0], 1e-5)  # a tie

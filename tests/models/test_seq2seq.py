@@ -1,3 +1,8 @@
+import json
+import pathlib
+import subprocess
+import sys
+
 import keras
 import numpy as np
 import pytest
@@ -12,6 +17,7 @@ from zoo import (
     TokenCrossentropy,
 )
 
+ROOT = pathlib.Path(__file__).parents[2]
 RNG = np.random.default_rng(0)
 SOURCE = RNG.integers(3, 11, size=(16, 5))
 SOURCE[::2, 3:] = 0
@@ -48,7 +54,8 @@ def test_fit_learns(model, jit_compile):
         metrics=[TokenAccuracy()],
         jit_compile=jit_compile,
     )
-    history = model.fit(INPUTS, LABELS, batch_size=8, epochs=20, verbose=0).history
+    # 6 + 6 + 4: the last batch is smaller, so the graph does not know the size of a batch
+    history = model.fit(INPUTS, LABELS, batch_size=6, epochs=20, verbose=0).history
     assert history["loss"][-1] < history["loss"][0] * 0.8
     assert history["token_accuracy"][-1] > history["token_accuracy"][0]
     assert model.evaluate(INPUTS, LABELS, verbose=0, return_dict=True)["loss"] > 0
@@ -115,16 +122,54 @@ def test_no_retracing_while_shapes_repeat():
     assert len(traces) == count
 
 
-def test_a_mirrored_strategy_trains_it():
-    if keras.backend.backend() != "tensorflow":
-        pytest.skip("tf.distribute")
-    import tensorflow as tf
+MIRRORED = """
+import json, keras, numpy as np, tensorflow as tf
+cpu = tf.config.list_physical_devices("CPU")[0]
+tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+from tests.models.test_seq2seq import INPUTS, LABELS, TokenCrossentropy, plain
+results = []
+for devices in (["/cpu:0"], ["/cpu:0", "/cpu:1"]):
+    keras.utils.set_random_seed(0)
+    with tf.distribute.MirroredStrategy(devices).scope():
+        model = plain()
+        model.compile(keras.optimizers.SGD(0.5), TokenCrossentropy())
+    losses = model.fit(INPUTS, LABELS, batch_size=8, epochs=3, shuffle=False, verbose=0)
+    results.append((losses.history["loss"], [w.tolist() for w in model.get_weights()]))
+print(json.dumps(results))
+"""
 
-    with tf.distribute.MirroredStrategy(["/cpu:0"]).scope():
-        model = make()
-        model.compile("adam", TokenCrossentropy())
-    losses = model.fit(INPUTS, LABELS, batch_size=8, epochs=3, verbose=0).history["loss"]
-    assert losses[-1] < losses[0]
+
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="tf.distribute")
+def test_mirrored_fit_is_fit():
+    # In a process of its own: logical devices must be set before TensorFlow starts. Every replica
+    # has as many tokens, so that the mean of their means is the mean.
+    run = subprocess.run(
+        [sys.executable, "-c", MIRRORED], capture_output=True, text=True, cwd=ROOT, check=False
+    )
+    assert run.returncode == 0, run.stderr[-2000:]
+    (losses, weights), (two_losses, two_weights) = json.loads(run.stdout.splitlines()[-1])
+    close(two_losses, np.array(losses), 1e-4)
+    assert losses[-1] < losses[0] - 0.01  # the weights have moved
+    for one, two in zip(weights, two_weights, strict=True):
+        close(np.array(two), np.array(one), 1e-4)
+
+
+class Two(keras.layers.Layer):
+    def call(self, source):
+        return source, source
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: Seq2Seq(attention_decoder(), RecurrentEncoder(11, 4, 6)), "encoder="),
+        (lambda: Seq2Seq(RecurrentEncoder(11, 4, 6), keras.layers.GRUCell(6)), "decoder="),
+        (lambda: Seq2Seq(Two(), attention_decoder())(INPUTS), "2 from Two"),
+    ],
+)
+def test_parts_are_checked(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
 
 
 @pytest.mark.parametrize(

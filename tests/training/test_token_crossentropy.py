@@ -44,6 +44,17 @@ def test_float32_whatever_the_logits():
     close(loss, TokenCrossentropy()(LABELS, LOGITS * 10), 1e-2)
 
 
+def test_large_ids_in_mixed_precision():
+    logits = np.zeros((1, 1, 3000), "float32")
+    logits[0, 0, 2049] = 20.0  # float16 would read 2048
+    keras.config.set_dtype_policy("mixed_float16")
+    try:
+        loss = TokenCrossentropy()(np.array([[2049]]), logits)
+    finally:
+        keras.config.set_dtype_policy("float32")
+    assert float(loss) < 1e-4
+
+
 def test_sample_weights_weigh_sentences():
     only_first = TokenCrossentropy()(LABELS, LOGITS, sample_weight=np.array([1.0, 0.0, 0.0]))
     close(only_first * (LABELS > 0).sum(), TokenCrossentropy()(LABELS[:1], LOGITS[:1]) * 3)

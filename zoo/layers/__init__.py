@@ -8,5 +8,5 @@ from zoo.layers.greedy_decoder import GreedyDecoder
 from zoo.layers.luong_attention import LuongAttention
 from zoo.layers.recurrent_decoder import RecurrentDecoder
 from zoo.layers.recurrent_encoder import RecurrentEncoder
-from zoo.layers.residual_cell import ResidualCell
+from zoo.layers.residual_rnn_cells import ResidualRNNCells
 from zoo.layers.search import SearchResult

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
+from zoo.layers import checks
 from zoo.layers.named_arguments import NamedArguments
 
 MASKED = -1e9  # the score of a masked position, before the softmax
@@ -19,8 +20,15 @@ class AttentionSource(NamedTuple):
 
 
 def project(inputs, kernel):
-    """inputs (batch, time, dim) times kernel (dim, units), as one matrix product."""
-    return ops.tensordot(inputs, ops.cast(kernel, inputs.dtype), 1)
+    """inputs (batch, time, dim) times kernel (dim, units), as one matrix product.
+
+    Written out, because XLA cannot differentiate tensordot in a loop over a batch of unknown size.
+    """
+    batch, time = ops.shape(inputs)[:2]
+    rows = ops.reshape(inputs, (-1, inputs.shape[-1]))  # (batch * time, dim)
+    return ops.reshape(
+        ops.matmul(rows, ops.cast(kernel, inputs.dtype)), (batch, time, kernel.shape[-1])
+    )
 
 
 class Attention(NamedArguments, keras.layers.Layer):
@@ -36,7 +44,8 @@ class Attention(NamedArguments, keras.layers.Layer):
 
     def build(self, query_shape, value_shape, key_shape=None):
         self.query_dim = query_shape[-1]
-        self.build_scores(query_shape[-1], (key_shape or value_shape)[-1])
+        self.key_dim = (key_shape or value_shape)[-1]
+        self.build_scores(self.query_dim, self.key_dim)
         self.built = True
 
     def call(
@@ -54,46 +63,34 @@ class Attention(NamedArguments, keras.layers.Layer):
 
     def precompute(self, value, value_mask=None, key=None):
         """Projects the keys of a source, once, for any number of `attend` calls on it."""
-        if not self.built:
-            raise ValueError(
-                f"{self.name}.precompute needs the weights, whose shape depends on the query: call "
-                "the layer once, or build((batch, queries, query_dim), (batch, source_length, "
-                "value_dim)), before it. Received: a layer that is not built"
-            )
-        value = self._float(value, "value")
-        key = value if key is None else self._float(key, "key")
-        if None not in (key.shape[1], value.shape[1]) and key.shape[1] != value.shape[1]:
-            raise ValueError(
-                "`key` and `value` must have the same source_length. "
-                f"Received: key.shape={tuple(key.shape)}, value.shape={tuple(value.shape)}"
-            )
+        self._require_built("precompute")
+        value = ops.cast(value, self.compute_dtype)
+        key = value if key is None else ops.cast(key, self.compute_dtype)
+        checks.shape("value", value, ("batch", "source_length", "value_dim"))
+        batch, length = value.shape[:2]
+        sizes = (batch, length, self.key_dim)
+        checks.shape("key", key, ("batch", "source_length", "key_dim"), sizes)
         if value_mask is None:
             mask = ops.ones(ops.shape(value)[:2], dtype="bool")
         else:
-            mask = ops.cast(value_mask, "bool")
-            if len(mask.shape) != 2:
-                raise ValueError(
-                    "`value_mask` must have shape (batch, source_length). "
-                    f"Received: value_mask.shape={tuple(mask.shape)}"
-                )
+            mask = self._mask("value_mask", value_mask)
+            checks.shape("value_mask", mask, ("batch", "source_length"), (batch, length))
         return AttentionSource(self.project_keys(key), value, mask)
 
     def attend(self, query, source, attention_mask=None):
         """Returns the context (batch, queries, value_dim) and the weights of each query."""
-        query = self._float(query, "query")
-        if query.shape[-1] != self.query_dim:
-            raise ValueError(
-                f"`query` must have {self.query_dim} features, as {self.name} was built for. "
-                f"Received: query.shape={tuple(query.shape)}"
-            )
+        self._require_built("attend")
+        query = ops.cast(query, self.compute_dtype)
+        batch, length = source.values.shape[:2]
+        sizes = (batch, None, self.query_dim)
+        checks.shape("query", query, ("batch", "queries", "query_dim"), sizes)
         mask = source.mask[:, None, :]  # (batch, 1, source_length)
         if attention_mask is not None:
-            if len(attention_mask.shape) != 3:
-                raise ValueError(
-                    "`attention_mask` must have shape (batch, queries, source_length). "
-                    f"Received: attention_mask.shape={tuple(attention_mask.shape)}"
-                )
-            mask = ops.logical_and(mask, ops.cast(attention_mask, "bool"))
+            attention_mask = self._mask("attention_mask", attention_mask)
+            sizes = (batch, query.shape[1], length)
+            axes = ("batch", "queries", "source_length")
+            checks.shape("attention_mask", attention_mask, axes, sizes)
+            mask = ops.logical_and(mask, attention_mask)
         scores = ops.cast(self.compute_scores(query, source.keys), "float32")
         weights = ops.softmax(ops.where(mask, scores, MASKED), axis=-1)
         weights = ops.where(mask, weights, 0.0)  # a row that is fully masked has no weight at all
@@ -113,12 +110,21 @@ class Attention(NamedArguments, keras.layers.Layer):
         hidden = ops.tanh(query[:, :, None, :] + keys[:, None, :, :])
         return ops.sum(ops.cast(v, self.compute_dtype) * hidden, axis=-1)
 
-    def _float(self, tensor, name):
-        tensor = ops.cast(tensor, self.compute_dtype)
-        if len(tensor.shape) != 3:
-            axes = "queries" if name == "query" else "source_length"
+    def _require_built(self, method):
+        if not self.built:
             raise ValueError(
-                f"`{name}` must have shape (batch, {axes}, {name}_dim). "
-                f"Received: {name}.shape={tuple(tensor.shape)}"
+                f"{type(self).__name__}.{method} needs the weights, whose shapes depend on the "
+                "query: call the layer once, or build((batch, queries, query_dim), (batch, "
+                "source_length, value_dim)), before it. Received: a layer that is not built"
             )
-        return tensor
+
+    def _mask(self, name, mask):
+        mask = ops.convert_to_tensor(mask)
+        dtype = keras.backend.standardize_dtype(mask.dtype)
+        if not (dtype == "bool" or "int" in dtype):
+            raise ValueError(
+                f"`{name}` must be bool, True where there is something to look at; from lengths it "
+                "is keras.ops.arange(source_length) < lengths[:, None]. "
+                f"Received: {name}.dtype={dtype}"
+            )
+        return ops.cast(mask, "bool")

@@ -1,17 +1,17 @@
 import keras
 from keras import ops
 
-from zoo.layers.attention import Attention, project
+from zoo.layers import checks
+from zoo.layers.attention import Attention, AttentionSource, project
 from zoo.layers.cells import (
     check_cell,
     hidden_size,
     hidden_state,
     output_size,
-    reset_dropout,
     run_cell,
     run_sequence,
 )
-from zoo.layers.scan import scan
+from zoo.layers.scan import reset_dropout, scan
 
 QUERIES = ("output", "previous_state")
 
@@ -35,7 +35,7 @@ class AttentionCell(keras.layers.Layer):
 
     Arguments:
         cell: any Keras cell: `SimpleRNNCell`, `GRUCell`, `LSTMCell`, `StackedRNNCells` of them,
-            with `ResidualCell` around its upper layers if wished.
+            `ResidualRNNCells`.
         attention: `BahdanauAttention` or `LuongAttention`.
         attention_size: int, the columns of W. Without it there is no W: the output is
             [h; context], or h alone where `query="previous_state"` has fed the context already.
@@ -48,7 +48,7 @@ class AttentionCell(keras.layers.Layer):
         inputs: (batch, beam, input_dim); the beam is 1 in training.
         state: from `initial_state(cell_states, source)` or from the step before; every leaf is
             (batch, beam, size).
-        source: from `cell.attention.precompute(memory, memory_mask)`. It has no beam axis.
+        source: from `precompute(memory, memory_mask)`, once per source. It has no beam axis.
 
     Returns output (batch, beam, output_size), state, weights (batch, beam, source_length).
     `cell.sequence(inputs, state, source)` runs all steps of inputs (batch, time, input_dim).
@@ -63,8 +63,7 @@ class AttentionCell(keras.layers.Layer):
 
     memory = keras.random.normal((2, 7, 6))
     cell = AttentionCell(keras.layers.GRUCell(8), BahdanauAttention(8), query="previous_state")
-    cell.build((2, 1, 5), memory_shape=memory.shape)
-    source = cell.attention.precompute(memory)
+    source = cell.precompute(memory)
     state = cell.initial_state([keras.ops.zeros((2, 1, 8))], source)
     output, state, weights = cell(keras.random.normal((2, 1, 5)), state, source)
     assert output.shape == (2, 1, 8) and weights.shape == (2, 1, 7)
@@ -88,8 +87,6 @@ class AttentionCell(keras.layers.Layer):
                 "`attention` must be a layer of zoo, such as BahdanauAttention(256). "
                 f"Received: attention={attention!r} of type {type(attention).__name__}"
             )
-        if query not in QUERIES:
-            raise ValueError(f"`query` must be one of {QUERIES}. Received: query={query!r}")
         if activation is not None and attention_size is None:
             raise ValueError(
                 "`activation` follows the product with W: give `attention_size` too. "
@@ -97,18 +94,17 @@ class AttentionCell(keras.layers.Layer):
             )
         self.cell = cell
         self.attention = attention
+        if attention_size is not None:
+            attention_size = checks.integer("attention_size", attention_size, 1)
         self.attention_size = attention_size
-        self.query = query
-        self.input_feeding = input_feeding
+        self.query = checks.one_of("query", query, QUERIES)
+        self.input_feeding = checks.boolean("input_feeding", input_feeding)
         self.activation = keras.activations.get(activation)
         # Bahdanau's order has used the context by the time that the cell gives its output.
         self.emits_context = query == "output" or not input_feeding or attention_size is not None
 
-    def build(self, inputs_shape, state_shape=None, source_shape=None, memory_shape=None):
-        query_dim = output_size(self.cell) if self.query == "output" else hidden_size(self.cell)
-        if memory_shape is not None and not self.attention.built:
-            self.attention.build((None, None, query_dim), memory_shape)
-        value_dim = (memory_shape or source_shape[1])[-1]
+    def build(self, inputs_shape, state_shape=None, source_shape=None):
+        value_dim = AttentionSource(*source_shape).values[-1]
         joined_dim = output_size(self.cell) + value_dim
         self.output_size = self.attention_size or (
             joined_dim if self.emits_context else joined_dim - value_dim
@@ -123,6 +119,18 @@ class AttentionCell(keras.layers.Layer):
         if not self.cell.built:
             self.cell.build((None, inputs_shape[-1] + fed_dim))
         self.built = True
+
+    def precompute(self, memory, memory_mask=None):
+        """The source: the attention's keys, values and mask. Builds the attention if need be."""
+        self.build_attention(tuple(memory.shape))
+        return self.attention.precompute(memory, memory_mask)
+
+    def build_attention(self, memory_shape):
+        """Builds the attention, which by itself cannot know the size of the query."""
+        if not self.attention.built:
+            is_output = self.query == "output"
+            query_dim = output_size(self.cell) if is_output else hidden_size(self.cell)
+            self.attention.build((None, None, query_dim), memory_shape)
 
     def initial_state(self, cell_states, source):
         """The state before the first step; cell_states is flat, each (batch, beam, size)."""
@@ -156,6 +164,7 @@ class AttentionCell(keras.layers.Layer):
 
         Returns outputs (batch, time, output_size), state, weights (batch, time, source_length).
         """
+        inputs = ops.cast(inputs, self.compute_dtype)
         if self.input_feeding:
 
             def step(step_inputs, state):
@@ -164,7 +173,7 @@ class AttentionCell(keras.layers.Layer):
                 )
                 return [output[:, 0], weights[:, 0]], state
 
-            (outputs, weights), state = scan(step, inputs, state, self.compute_dtype)
+            (outputs, weights), state = scan(step, inputs, state)
             reset_dropout(self.cell)
         else:
             before = hidden_state(self.cell, state["cell"])  # (batch, 1, size)

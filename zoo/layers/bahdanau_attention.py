@@ -1,6 +1,7 @@
 import keras
 from keras import ops
 
+from zoo.layers import checks
 from zoo.layers.attention import Attention, project
 
 
@@ -56,10 +57,9 @@ class BahdanauAttention(Attention):
 
     def __init__(self, units, normalize=False, **kwargs):
         super().__init__(**kwargs)
-        if not isinstance(units, int) or units < 1:
-            raise ValueError(f"`units` must be a positive integer. Received: units={units}")
-        self.units = units
-        self.normalize = normalize
+        self.units = checks.integer("units", units, 1)
+        hint = "; the memory is an argument of the call"
+        self.normalize = checks.boolean("normalize", normalize, hint)
 
     def build_scores(self, query_dim, key_dim):
         self.add_additive_weights(self.units, query_dim, key_dim)

@@ -1,6 +1,7 @@
 import keras
 from keras import ops
 
+from zoo.layers import checks
 from zoo.layers.search import NONE, Choice, Search
 
 
@@ -25,13 +26,17 @@ class BeamSearchDecoder(Search):
         coverage_penalty: float >= 0, against results that leave parts of the source unattended.
         min_length: int, the fewest tokens of a result, the end token counted.
         no_repeat_ngram: int n > 0: no result holds an n-gram twice.
-        forbidden_ids: ids that are never written.
+        forbidden_ids: ids that are never written, such as those of padding and start, which a
+            model that was trained on a loss without them scores as it likes.
         num_results: int, the number of results per source, `beam_width` by default.
 
     Call arguments:
         memory, memory_mask, summary: what the encoder returned: `search(*encoder(source))`.
-        prefix: (batch, length) ids that the results begin with, padded on the right with -1.
-        max_length: an int or (batch,) ints, a limit per source below the `max_length` above.
+        prefix: (batch, length) ids that the results begin with, padded on the right with -1. It
+            overrules the other rules; an end id in it ends the result, an id outside the
+            vocabulary leaves none.
+        max_length: an int or (batch,) ints, a limit per source between 1 and the `max_length`
+            above; it overrules `min_length`.
         batch_size: int, for a decoder without memory.
 
     Returns a named tuple, the best result first:
@@ -79,19 +84,6 @@ class BeamSearchDecoder(Search):
         num_results=None,
         **kwargs,
     ):
-        if beam_width < 1:
-            raise ValueError(f"`beam_width` must be at least 1. Received: beam_width={beam_width}")
-        if num_results is not None and not 1 <= num_results <= beam_width:
-            raise ValueError(
-                f"`num_results` must be between 1 and beam_width={beam_width}. "
-                f"Received: num_results={num_results}"
-            )
-        for name, value in (
-            ("length_penalty", length_penalty),
-            ("coverage_penalty", coverage_penalty),
-        ):
-            if value < 0:
-                raise ValueError(f"`{name}` must not be negative. Received: {name}={value}")
         super().__init__(
             decoder,
             max_length=max_length,
@@ -102,19 +94,26 @@ class BeamSearchDecoder(Search):
             forbidden_ids=forbidden_ids,
             **kwargs,
         )
-        self.beam_width = beam_width
-        self.length_penalty = length_penalty
-        self.coverage_penalty = coverage_penalty
-        self.num_results = beam_width if num_results is None else num_results
-        self.uses_coverage = coverage_penalty > 0
+        self.beam_width = checks.integer("beam_width", beam_width, 1)
+        if num_results is None:
+            num_results = self.beam_width
+        self.num_results = checks.integer("num_results", num_results, 1)
+        if self.num_results > self.beam_width:
+            raise ValueError(
+                f"`num_results` must not be above beam_width={beam_width}. "
+                f"Received: num_results={num_results}"
+            )
+        self.length_penalty = checks.number("length_penalty", length_penalty)
+        self.coverage_penalty = checks.number("coverage_penalty", coverage_penalty)
+        self.uses_coverage = self.coverage_penalty > 0
 
     def choose(self, step, hypotheses, logits, allowed):
         # Three kinds of candidates: hypotheses that stay as they are, hypotheses that end now, and
         # hypotheses that go on, of which only the best `beam_width` per slot can matter.
         beam, vocabulary_size = self.beam_width, logits.shape[-1]
-        exists = hypotheses.log_probs > NONE / 2
+        is_there = hypotheses.log_probs > NONE / 2
         active = hypotheses.active[:, None]  # (batch, 1)
-        grows = active & exists & ~hypotheses.finished  # (batch, beam)
+        grows = active & is_there & ~hypotheses.finished  # (batch, beam)
 
         log_totals = ops.logsumexp(logits, axis=-1)  # (batch, beam)
         base = ops.where(grows, hypotheses.log_probs - log_totals, NONE)

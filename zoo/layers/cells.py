@@ -6,13 +6,15 @@ States are flat lists here: [h] for a GRU, [h, c] for an LSTM, [h, c, h, c] for 
 import keras
 from keras import ops
 
-from zoo.layers.scan import scan
+from zoo.layers.scan import reset_dropout, scan
 
 
 def check_cell(cell):
-    if not isinstance(cell, keras.layers.Layer) or not hasattr(cell, "state_size"):
+    is_cell = isinstance(cell, keras.layers.Layer) and hasattr(cell, "state_size")
+    if not is_cell or isinstance(cell, keras.layers.RNN):
         raise ValueError(
-            "`cell` must be a Keras cell, such as keras.layers.GRUCell(256). "
+            "`cell` must be one step, such as keras.layers.GRUCell(256) (not the layer GRU), or "
+            "keras.layers.StackedRNNCells([...]) for several. "
             f"Received: cell={cell!r} of type {type(cell).__name__}"
         )
 
@@ -74,15 +76,6 @@ def run_sequence(cell, inputs, states, training=None):
         outputs, states = run_cell(cell, inputs[:, None], states, training)
         return [outputs[:, 0], hidden_state(cell, states)[:, 0]], states
 
-    (outputs, hidden), states = scan(step, inputs, states, inputs.dtype)
+    (outputs, hidden), states = scan(step, inputs, states)
     reset_dropout(cell)
     return outputs, hidden, states
-
-
-def reset_dropout(cell):
-    """Forgets the dropout masks that Keras' cells keep between the steps of one sequence."""
-    for single in layer_cells(cell):
-        single = getattr(single, "cell", single)  # inside a ResidualCell
-        if hasattr(single, "reset_dropout_mask"):
-            single.reset_dropout_mask()
-            single.reset_recurrent_dropout_mask()

@@ -1,15 +1,16 @@
 import keras
 from keras import ops
 
+from zoo.layers import checks
 from zoo.layers.named_arguments import NamedArguments
-from zoo.layers.scan import scan
+from zoo.layers.scan import reset_dropout, scan
 
 
 class Decoder(NamedArguments, keras.layers.Layer):
     """What can be decoded: the one contract between a model and a search.
 
-    A subclass writes `begin` and `step`; with these two alone it can be trained, searched and
-    sampled. It overrides `call` where teacher forcing can be parallel over time.
+    A subclass writes `begin` and `step`; with these two alone it can be trained and searched.
+    It overrides `call` where teacher forcing can be parallel over time.
 
     `begin(memory, memory_mask, summary, *, batch_size, max_length)` returns `state, source`.
         An encoder's results come in, each a tensor, a nest or None; batch_size serves a decoder
@@ -28,7 +29,8 @@ class Decoder(NamedArguments, keras.layers.Layer):
         if asked for, (batch, time, source_length). By default it steps over time.
 
     Sublayers that `step` uses may be created in the constructor and left unbuilt: the first `call`
-    builds them, and so does a search.
+    builds them, and so does a search. A decoder that knows its `vocabulary_size` says so, and has
+    the ids of a search checked against it before anything runs.
 
     Example, a bigram model:
 
@@ -73,6 +75,7 @@ class Decoder(NamedArguments, keras.layers.Layer):
         return_attention_scores=False,
         training=None,
     ):
+        self.check_tokens(tokens)
         state, source = self.checked_begin(
             memory,
             memory_mask,
@@ -90,24 +93,39 @@ class Decoder(NamedArguments, keras.layers.Layer):
             return [output[:, 0] for output in outputs], state
 
         tokens = ops.expand_dims(tokens, -1)  # each step sees (batch, beam) with beam 1
-        outputs, _ = scan(step, tokens, state, self.compute_dtype)
+        outputs, _ = scan(step, tokens, state)
+        reset_dropout(self)
         logits, weights = outputs if has_weights else (outputs[0], None)
         return (logits, weights) if return_attention_scores else logits
+
+    def check_tokens(self, tokens, memory=None, summary=None):
+        """Checks tokens (batch, time) against the encoder's results, where those are tensors."""
+        sizes = [x.shape[0] for x in (memory, summary) if hasattr(x, "shape")]
+        checks.shape("tokens", tokens, ("batch", "time"), sizes[:1])
 
     def checked_begin(self, *encoded, **options):
         """`begin`, its state checked against the contract."""
         name = f"{type(self).__name__}.begin"
         results = self.begin(*encoded, **options)
         if not isinstance(results, tuple) or len(results) != 2:
-            raise ValueError(f"{name} must return the tuple (state, source). Received: {results!r}")
-        for leaf in keras.tree.flatten(results[0]):
-            shape = tuple(getattr(leaf, "shape", ()))
-            if len(shape) == 1 or (len(shape) > 1 and shape[1] not in (1, None)):
+            raise ValueError(
+                f"{name} must return the tuple (state, source). Received: {_summary(results)}"
+            )
+        state, source = results
+        if any(leaf is None for leaf in keras.tree.flatten(state)):
+            raise ValueError(
+                f"{name} must return a state of tensors, {{}} if it has none. Received: state="
+                f"{_summary(state)}"
+            )
+        state = keras.tree.map_structure(ops.convert_to_tensor, state)
+        for leaf in keras.tree.flatten(state):
+            rank = len(leaf.shape)
+            if rank == 1 or (rank > 1 and leaf.shape[1] not in (1, None)):
                 raise ValueError(
                     f"{name} must return a state whose leaves are (batch, 1, ...) or scalars. "
-                    f"Received: a leaf of shape {shape}"
+                    f"Received: a leaf of shape {tuple(leaf.shape)}"
                 )
-        return results
+        return state, source
 
     def checked_step(self, tokens, state, source):
         """`step`, its results checked against the contract."""
@@ -115,24 +133,47 @@ class Decoder(NamedArguments, keras.layers.Layer):
         results = self.step(tokens, state, source)
         if not isinstance(results, tuple) or len(results) != 3:
             raise ValueError(
-                f"{name} must return the tuple (logits, state, weights). Received: {results!r}"
+                f"{name} must return the tuple (logits, state, weights). "
+                f"Received: {_summary(results)}"
             )
         logits, new_state, weights = results
-        if len(logits.shape) != 3 or logits.shape[1] != tokens.shape[1]:
+        beam = tokens.shape[1]
+        checks.shape("logits", logits, ("batch", "beam", "vocabulary"), (None, beam))
+        if weights is not None:
+            checks.shape("weights", weights, ("batch", "beam", "source_length"), (None, beam))
+        if not _same_form(state, new_state):
             raise ValueError(
-                f"{name} must return logits (batch, beam, vocabulary) for tokens (batch, beam)="
-                f"{tuple(tokens.shape)}. Received: logits.shape={tuple(logits.shape)}"
+                f"{name} must return a state of the structure, shapes and dtypes that it was "
+                f"given, {_summary(state)}. Received: {_summary(new_state)}"
             )
-        try:
-            keras.tree.assert_same_structure(state, new_state)
-        except (ValueError, TypeError) as error:
-            raise ValueError(
-                f"{name} must return a state of the structure that it was given, {state}. "
-                f"Received: state={new_state}"
-            ) from error
-        if weights is not None and (len(weights.shape) != 3 or weights.shape[1] != tokens.shape[1]):
-            raise ValueError(
-                f"{name} must return weights (batch, beam, source_length) or None. "
-                f"Received: weights.shape={tuple(weights.shape)}"
-            )
-        return results
+        return logits, new_state, weights
+
+
+def _same_form(old, new):
+    """Whether two states agree in structure, dtypes and what the graph knows of their shapes."""
+    try:
+        keras.tree.assert_same_structure(old, new)
+    except (ValueError, TypeError):
+        return False
+    for one, other in zip(keras.tree.flatten(old), keras.tree.flatten(new), strict=True):
+        if not hasattr(other, "shape") or len(one.shape) != len(other.shape):
+            return False
+        sizes = zip(one.shape[1:], other.shape[1:], strict=True)
+        if any(None not in pair and pair[0] != pair[1] for pair in sizes):
+            return False
+        if keras.backend.standardize_dtype(one.dtype) != keras.backend.standardize_dtype(
+            other.dtype
+        ):
+            return False
+    return True
+
+
+def _summary(nest):
+    """What a nest is made of, for messages: its structure, shapes and dtypes."""
+
+    def leaf(x):
+        if not hasattr(x, "shape"):
+            return type(x).__name__
+        return f"{keras.backend.standardize_dtype(x.dtype)}{list(x.shape)}"
+
+    return str(keras.tree.map_structure(leaf, nest)).replace("'", "")

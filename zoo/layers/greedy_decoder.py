@@ -25,6 +25,11 @@ class GreedyDecoder(BeamSearchDecoder):
     """
 
     def __init__(self, decoder, max_length=64, start_id=1, end_id=2, **kwargs):
+        if "beam_width" in kwargs or "num_results" in kwargs:
+            raise ValueError(
+                "`beam_width` and `num_results` are 1 in a GreedyDecoder; BeamSearchDecoder has "
+                f"others. Received: {kwargs}"
+            )
         super().__init__(
             decoder, beam_width=1, max_length=max_length, start_id=start_id, end_id=end_id, **kwargs
         )

@@ -1,6 +1,7 @@
 import keras
 from keras import ops
 
+from zoo.layers import checks
 from zoo.layers.attention import Attention, project
 
 SCORES = ("dot", "general", "concat", "scaled_dot")
@@ -48,16 +49,14 @@ class LuongAttention(Attention):
 
     def __init__(self, score="general", units=None, scale=False, **kwargs):
         super().__init__(**kwargs)
-        if score not in SCORES:
-            raise ValueError(f"`score` must be one of {SCORES}. Received: score={score!r}")
+        self.score = checks.one_of("score", score, SCORES)
         if units is not None and score != "concat":
             raise ValueError(
                 "`units` is the width of score='concat'; the other scores have none. "
                 f"Received: score={score!r}, units={units}"
             )
-        self.score = score
-        self.units = units
-        self.scale = scale
+        self.units = None if units is None else checks.integer("units", units, 1)
+        self.scale = checks.boolean("scale", scale)
 
     def build_scores(self, query_dim, key_dim):
         if self.score == "concat":
@@ -73,14 +72,17 @@ class LuongAttention(Attention):
             self.g = self.add_weight(shape=(), initializer="ones", name="g")
 
     def project_keys(self, key):
+        if self.score == "concat":
+            return project(key, self.key_kernel)
         if self.score == "general":
-            return project(key, self.kernel)
-        return project(key, self.key_kernel) if self.score == "concat" else key
+            key = project(key, self.kernel)
+        return ops.cast(key, "float32")  # a sum of products overflows float16
 
     def compute_scores(self, query, keys):
         if self.score == "concat":
             scores = self.additive_scores(query, keys, self.v)
         else:
+            query = ops.cast(query, "float32")
             if self.score == "scaled_dot":
                 query = query * self.query_dim**-0.5
             scores = ops.matmul(query, ops.transpose(keys, (0, 2, 1)))

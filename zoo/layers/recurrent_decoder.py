@@ -1,6 +1,8 @@
 import keras
 from keras import ops
 
+from zoo.layers import checks
+from zoo.layers.attention import AttentionSource
 from zoo.layers.attention_cell import AttentionCell
 from zoo.layers.cells import (
     check_cell,
@@ -69,19 +71,14 @@ class RecurrentDecoder(Decoder):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        if initial_state not in INITIAL_STATES:
-            raise ValueError(
-                f"`initial_state` must be one of {INITIAL_STATES}. "
-                f"Received: initial_state={initial_state!r}"
-            )
         self.has_attention = isinstance(cell, AttentionCell)
         if not self.has_attention:
             check_cell(cell)
-        self.vocabulary_size = vocabulary_size
-        self.embedding_dim = embedding_dim
+        self.vocabulary_size = checks.integer("vocabulary_size", vocabulary_size, 1)
+        self.embedding_dim = checks.integer("embedding_dim", embedding_dim, 1)
         self.cell = cell
-        self.initial_state = initial_state
-        self.feed_summary = feed_summary
+        self.initial_state = checks.one_of("initial_state", initial_state, INITIAL_STATES)
+        self.feed_summary = checks.boolean("feed_summary", feed_summary)
         self.dropout = dropout
         self.inner_cell = cell.cell if self.has_attention else cell
         self.embedding = keras.layers.Embedding(
@@ -91,7 +88,7 @@ class RecurrentDecoder(Decoder):
         self.output_dense = keras.layers.Dense(
             vocabulary_size, dtype=self.dtype_policy, name="output_dense"
         )
-        if initial_state == "bridge":
+        if self.initial_state == "bridge":
             self.bridge = keras.layers.Dense(
                 sum(state_sizes(self.inner_cell)),
                 activation="tanh",
@@ -103,9 +100,11 @@ class RecurrentDecoder(Decoder):
         self._require(memory_shape, summary_shape)
         self.embedding.build(tokens_shape)
         input_dim = self.embedding_dim + (summary_shape[-1] if self.feed_summary else 0)
-        if not self.cell.built:  # two decoders may share a cell
+        if not self.cell.built:
             if self.has_attention:
-                self.cell.build((None, None, input_dim), memory_shape=memory_shape)
+                self.cell.build_attention(memory_shape)
+                source_shape = AttentionSource(None, memory_shape, None)
+                self.cell.build((None, None, input_dim), source_shape=source_shape)
             else:
                 self.cell.build((None, input_dim))
         if self.initial_state == "bridge":
@@ -126,6 +125,11 @@ class RecurrentDecoder(Decoder):
         if self.feed_summary:
             source["summary"] = ops.cast(summary, self.compute_dtype)
         if batch_size is None:
+            if memory is None and summary is None:
+                raise ValueError(
+                    "`batch_size` is needed where there is no memory or summary to tell it. "
+                    "Received: batch_size=None"
+                )
             batch_size = ops.shape(memory if summary is None else summary)[0]
         states = [ops.expand_dims(x, 1) for x in self._initial_states(summary, batch_size)]
         if self.has_attention:
@@ -150,12 +154,13 @@ class RecurrentDecoder(Decoder):
         return_attention_scores=False,
         training=None,
     ):
+        self.check_tokens(tokens, memory, summary)
         batch_size = ops.shape(tokens)[0]
         state, source = self.begin(memory, memory_mask, summary, batch_size=batch_size)
         inputs = self._inputs(tokens, source, training)  # (batch, time, input_dim)
         if self.has_attention:
-            sequence = self.cell.sequence(inputs, state, source["attention"], training)
-            outputs, _, weights = sequence
+            source = source["attention"]
+            outputs, _, weights = self.cell.sequence(inputs, state, source, training)
         else:
             outputs, _, _ = run_sequence(self.cell, inputs, state["cell"], training)
             weights = None
@@ -173,11 +178,12 @@ class RecurrentDecoder(Decoder):
     def _initial_states(self, summary, batch_size):
         """The states before the first step, a flat list of (batch, size)."""
         sizes = state_sizes(self.inner_cell)
+        dtype = self.cell.compute_dtype  # a cell may have a policy of its own
         if self.initial_state == "zeros":
-            return [ops.zeros((batch_size, size), dtype=self.compute_dtype) for size in sizes]
+            return [ops.zeros((batch_size, size), dtype=dtype) for size in sizes]
         if self.initial_state == "bridge":
             summary = self.bridge(summary)
-        summary = ops.cast(summary, self.compute_dtype)
+        summary = ops.cast(summary, dtype)
         if summary.shape[-1] == sum(sizes):
             ends = [sum(sizes[: i + 1]) for i in range(len(sizes))]
             return [summary[:, end - size : end] for size, end in zip(sizes, ends, strict=True)]
@@ -192,6 +198,16 @@ class RecurrentDecoder(Decoder):
         return [summary if i in hidden else zeros for i in range(len(sizes))]
 
     def _require(self, memory, summary):
+        """Checks that the encoder's results (or their shapes) are there, each a single one."""
+        for name, value in (("memory", memory), ("summary", summary)):
+            if isinstance(value, (tuple, list, dict)) and any(
+                not (size is None or isinstance(size, int)) for size in value
+            ):
+                raise ValueError(
+                    f"`{name}` must be one tensor. Pass an encoder's results with a star, "
+                    "decoder(tokens, *encoder(source)) or search(*encoder(source)), and several "
+                    f"states side by side in one. Received: {name} of type {type(value).__name__}"
+                )
         if self.has_attention and memory is None:
             raise ValueError(
                 "`memory` is what the AttentionCell looks at: pass the encoder's results, "
@@ -200,7 +216,8 @@ class RecurrentDecoder(Decoder):
         if (self.feed_summary or self.initial_state != "zeros") and summary is None:
             raise ValueError(
                 f"initial_state={self.initial_state!r} and feed_summary={self.feed_summary} need "
-                "`summary`, or use initial_state='zeros'. Received: summary=None"
+                "`summary`, the third of an encoder's results (memory, memory_mask, summary); "
+                "initial_state='zeros' needs none. Received: summary=None"
             )
 
     def get_config(self):

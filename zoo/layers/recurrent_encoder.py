@@ -1,6 +1,8 @@
 import keras
 from keras import ops
 
+from zoo.layers import checks
+
 RNNS = {
     "simple_rnn": keras.layers.SimpleRNN,
     "gru": keras.layers.GRU,
@@ -24,7 +26,8 @@ class RecurrentEncoder(keras.layers.Layer):
         dropout: float, applied to the embeddings and to the output of each layer.
 
     Call arguments:
-        tokens: (batch, source_length) ids; 0 is padding, wherever it stands.
+        tokens: (batch, source_length) ids; 0 is padding, wherever it stands. (On a GPU Keras uses
+            cuDNN, which wants padding on the right only and a token in every row.)
 
     Returns what a decoder's `call` and a search take:
         memory: (batch, source_length, dim), the outputs of the top layer; dim is `units`, doubled
@@ -58,15 +61,11 @@ class RecurrentEncoder(keras.layers.Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        if cell not in RNNS:
-            raise ValueError(f"`cell` must be one of {tuple(RNNS)}. Received: cell={cell!r}")
-        if num_layers < 1:
-            raise ValueError(f"`num_layers` must be at least 1. Received: num_layers={num_layers}")
-        self.vocabulary_size = vocabulary_size
-        self.embedding_dim = embedding_dim
-        self.units = units
-        self.cell = cell
-        self.num_layers = num_layers
+        self.vocabulary_size = checks.integer("vocabulary_size", vocabulary_size, 1)
+        self.embedding_dim = checks.integer("embedding_dim", embedding_dim, 1)
+        self.units = checks.integer("units", units, 1)
+        self.cell = checks.one_of("cell", cell, tuple(RNNS))
+        self.num_layers = checks.integer("num_layers", num_layers, 1)
         self.bidirectional = bidirectional
         self.residual = residual
         self.dropout = dropout
@@ -97,11 +96,7 @@ class RecurrentEncoder(keras.layers.Layer):
         self.built = True
 
     def call(self, tokens, training=None):
-        if len(tokens.shape) != 2:
-            raise ValueError(
-                "`tokens` must have shape (batch, source_length). "
-                f"Received: tokens.shape={tuple(tokens.shape)}"
-            )
+        checks.shape("tokens", tokens, ("batch", "source_length"))
         mask = ops.not_equal(tokens, 0)  # (batch, source_length)
         memory = self.dropout_layer(self.embedding(tokens), training=training)
         finals = []

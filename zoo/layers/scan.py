@@ -15,7 +15,7 @@ class _Step:
         return self.call(inputs, states)
 
 
-def scan(step, inputs, state, dtype):
+def scan(step, inputs, state):
     """Runs `outputs, state = step(inputs[:, t], state)` for every t, within the graph.
 
     `keras.layers.RNN` is the loop that trains on every backend, compiled or not. It carries a list
@@ -25,31 +25,45 @@ def scan(step, inputs, state, dtype):
         step: a function; whatever it closes over is fixed over time and is not carried along.
         inputs: (batch, time, ...), rank 3 at least.
         state: a nest of tensors, whose shapes and dtypes the step keeps.
-        dtype: the dtype of the outputs.
 
     Returns the list of outputs, each (batch, time, ...), and the final state. A step returns a list
     of outputs of one rank, of which only the last may have a last axis unknown to the graph.
     """
-    sizes = []
     count = len(keras.tree.flatten(state))
+    emitted = []  # the outputs of the step that was traced last, for their sizes and dtypes
 
     def flat_step(inputs, states):
         outputs, new_state = step(inputs, keras.tree.pack_sequence_as(state, states[:count]))
-        sizes[:] = [output.shape[-1] for output in outputs]
-        outputs = [ops.cast(output, dtype) for output in outputs]
+        emitted[:] = outputs
         joined = ops.concatenate(outputs, axis=-1) if len(outputs) > 1 else outputs[0]
         return joined, [*keras.tree.flatten(new_state), *states[count:]]
 
     # The loop wants a state to carry, also where the step has none.
     states = keras.tree.flatten(state) or [ops.zeros(())]
-    # The loop runs the step once outside itself: dropout masks that cells keep for all steps are
-    # then drawn there and belong to the graph around it (see also reset_dropout).
+    # Dropout masks that cells keep for all steps are drawn in the first one. If that is inside the
+    # loop, JAX cannot use them in the next (see also reset_dropout).
     flat_step(inputs[:, 0], states)
     rnn = keras.layers.RNN(
-        _Step(flat_step, [0] * len(states)), return_sequences=True, return_state=True, dtype=dtype
+        _Step(flat_step, [0] * len(states)),
+        return_sequences=True,
+        return_state=True,
+        dtype="float32",  # what it casts its results to; they are cast back below
+        autocast=False,
+        name="scan",
     )
     joined, *final = rnn(inputs, initial_state=states)
-    ends = [sum(sizes[: i + 1]) for i in range(len(sizes) - 1)]  # the last one needs no end
-    outputs = [joined[..., start:end] for start, end in zip([0, *ends], [*ends, None], strict=True)]
+    ends = [sum(x.shape[-1] for x in emitted[: i + 1]) for i in range(len(emitted) - 1)]
+    outputs = [
+        ops.cast(joined[..., start:end], x.dtype)
+        for x, start, end in zip(emitted, [0, *ends], [*ends, None], strict=True)
+    ]
     final = [ops.cast(new, old.dtype) for new, old in zip(final, states, strict=True)]
     return outputs, keras.tree.pack_sequence_as(state, final[:count])
+
+
+def reset_dropout(layer):
+    """Forgets the dropout masks that Keras' cells keep between the steps of one sequence."""
+    for inner in layer._flatten_layers():  # private in Keras, and the only way to find them all
+        if hasattr(inner, "reset_dropout_mask"):
+            inner.reset_dropout_mask()
+            inner.reset_recurrent_dropout_mask()

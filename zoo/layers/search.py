@@ -6,9 +6,10 @@ A search knows of its decoder only the contract of `zoo.Decoder`.
 from typing import Any, NamedTuple
 
 import keras
-import numpy as np
 from keras import ops
 
+from zoo.layers import checks
+from zoo.layers.constraints import allowed_tokens
 from zoo.layers.decoder import Decoder
 from zoo.layers.named_arguments import NamedArguments
 
@@ -68,11 +69,9 @@ def gather_beams(nest, parents):
     return keras.tree.map_structure(gather, nest)
 
 
-def _symbols(shapes, dtype):
-    """Symbolic tensors for a nest of shapes, or None."""
-    if shapes is None:
-        return None
-    return keras.tree.map_shape_structure(lambda shape: keras.KerasTensor(shape, dtype), shapes)
+def _static(batch_size):
+    """The size of the batch axis, where it is known."""
+    return (batch_size if isinstance(batch_size, int) else None,)
 
 
 class Search(NamedArguments, keras.layers.Layer):
@@ -104,25 +103,20 @@ class Search(NamedArguments, keras.layers.Layer):
                 "`decoder` must be a zoo.Decoder: a layer with begin(), step() and call(). "
                 f"Received: decoder={decoder!r} of type {type(decoder).__name__}"
             )
-        if max_length < 1:
-            raise ValueError(f"`max_length` must be at least 1. Received: max_length={max_length}")
-        if not 0 <= min_length <= max_length:
+        self.decoder = decoder
+        self.max_length = checks.integer("max_length", max_length, 1)
+        self.start_id = checks.integer("start_id", start_id, 0)
+        self.end_id = checks.integer("end_id", end_id, 0)
+        self.min_length = checks.integer("min_length", min_length, 0)
+        self.no_repeat_ngram = checks.integer("no_repeat_ngram", no_repeat_ngram, 0)
+        if not hasattr(forbidden_ids, "__iter__"):
+            forbidden_ids = [forbidden_ids]
+        self.forbidden_ids = tuple(checks.integer("forbidden_ids", i, 0) for i in forbidden_ids)
+        if self.min_length > self.max_length:
             raise ValueError(
-                f"`min_length` must be between 0 and max_length={max_length}. "
+                f"`min_length` must not be above max_length={max_length}. "
                 f"Received: min_length={min_length}"
             )
-        if no_repeat_ngram < 0:
-            raise ValueError(
-                "`no_repeat_ngram` must be the size of an n-gram, or 0 to allow repetition. "
-                f"Received: no_repeat_ngram={no_repeat_ngram}"
-            )
-        self.decoder = decoder
-        self.max_length = max_length
-        self.start_id = start_id
-        self.end_id = end_id
-        self.min_length = min_length
-        self.no_repeat_ngram = no_repeat_ngram
-        self.forbidden_ids = tuple(forbidden_ids)
         if getattr(decoder, "vocabulary_size", None) is not None:
             self._check_ids(decoder.vocabulary_size)
 
@@ -135,16 +129,7 @@ class Search(NamedArguments, keras.layers.Layer):
         max_length_shape=None,
         batch_size_shape=None,
     ):
-        # The loop calls methods of the decoder, which build nothing by themselves.
-        if not self.decoder.built or not hasattr(self.decoder, "vocabulary_size"):
-            logits = self.decoder(
-                keras.KerasTensor((None, None), "int32"),
-                _symbols(memory_shape, self.compute_dtype),
-                _symbols(memory_mask_shape, "bool"),
-                _symbols(summary_shape, self.compute_dtype),
-            )
-            self._check_ids(logits.shape[-1])
-        self.built = True
+        self.built = True  # `call` builds the decoder, from tensors whose dtypes it knows
 
     def call(
         self,
@@ -156,26 +141,36 @@ class Search(NamedArguments, keras.layers.Layer):
         batch_size=None,
     ):
         # 1. What this call asks for.
-        prefix = self._check_prefix(prefix)
         if batch_size is None:
             batch_size = self._batch_size(memory, summary, prefix)
+        prefix = self._prefix(prefix, batch_size)
         limits = self._limits(max_length, batch_size)  # (batch,)
 
         def advance(step, hypotheses, logits, weights):
-            if self.uses_coverage:
-                growing = ops.logical_and(hypotheses.active[:, None], ~hypotheses.finished)
-                coverage = hypotheses.coverage + ops.where(growing[:, :, None], weights, 0.0)
-                hypotheses = hypotheses._replace(coverage=coverage)
-            allowed = self._allowed(step, hypotheses.tokens, prefix, logits.shape[-1])
+            if self.uses_coverage:  # frozen hypotheses keep their score, whatever it becomes
+                hypotheses = hypotheses._replace(coverage=hypotheses.coverage + weights)
+            allowed = allowed_tokens(
+                step,
+                hypotheses.tokens,
+                logits.shape[-1],
+                end_id=self.end_id,
+                min_length=self.min_length,
+                no_repeat_ngram=self.no_repeat_ngram,
+                forbidden_ids=self.forbidden_ids,
+                prefix=prefix,
+            )
             choice = self.choose(step, hypotheses, logits, allowed)
             return self._extend(step, hypotheses, choice, limits), choice.parents
 
         # 2. The first step, of one hypothesis: it shows what the decoder gives.
+        start = ops.full((batch_size, 1), self.start_id, dtype="int32")
+        if not self.decoder.built:  # its methods, apart from its call, build nothing
+            self.decoder(start, memory, memory_mask, summary)
         state, source = self.decoder.checked_begin(
             memory, memory_mask, summary, batch_size=batch_size, max_length=self.max_length
         )
-        start = ops.full((batch_size, 1), self.start_id, dtype="int32")
         first = self._step(start, state, source)
+        self._check_ids(first[0].shape[-1])
         copies = ops.zeros((batch_size, self.beam_width), dtype="int32")
         logits, state, weights = gather_beams(first, copies)
         columns = ops.size(weights) + 1
@@ -226,8 +221,13 @@ class Search(NamedArguments, keras.layers.Layer):
             coverage = ops.zeros_like(weights)
             if memory_mask is not None:
                 # Positions that are masked count as covered, so that they cost nothing.
-                mask = ops.cast(keras.tree.flatten(memory_mask)[0], "bool")
-                coverage = coverage + ops.where(mask, 0.0, 1.0)[:, None, :]
+                masks = [m for m in keras.tree.flatten(memory_mask) if m is not None]
+                if len(masks) != 1:
+                    raise ValueError(
+                        "`coverage_penalty` needs to know which positions of the source count, so "
+                        f"`memory_mask` must hold one mask. Received: {len(masks)} masks"
+                    )
+                coverage = coverage + ops.where(ops.cast(masks[0], "bool"), 0.0, 1.0)[:, None, :]
         return Hypotheses(
             tokens=ops.full((*shape, self.max_length), self.end_id, dtype="int32"),
             last=ops.full(shape, self.start_id, dtype="int32"),
@@ -287,42 +287,6 @@ class Search(NamedArguments, keras.layers.Layer):
             alignments=ops.where(written[..., None], alignments, 0.0),
         )
 
-    def _allowed(self, step, tokens, prefix, vocabulary_size):
-        """Which tokens may come next: a bool that broadcasts to (batch, beam, vocabulary)."""
-        ids = ops.arange(vocabulary_size)
-        allowed = ops.convert_to_tensor(~np.isin(np.arange(vocabulary_size), self.forbidden_ids))
-        if self.min_length > 0:
-            long_enough = ops.convert_to_tensor(step + 1 >= self.min_length)
-            allowed = ops.logical_and(allowed, ops.logical_or(long_enough, ids != self.end_id))
-        if self.no_repeat_ngram > 0:
-            allowed = ops.logical_and(allowed, ~self._repeats(step, tokens, vocabulary_size))
-        if prefix is not None:  # what is given overrules everything
-            column = ops.minimum(step, ops.shape(prefix)[1] - 1)
-            given = ops.take(prefix, column, axis=1)[:, None, None]  # (batch, 1, 1)
-            allowed = ops.where(given >= 0, ops.equal(ids, given), allowed)
-        return allowed
-
-    def _repeats(self, step, tokens, vocabulary_size):
-        """Which next tokens would complete an n-gram a second time (batch, beam, vocabulary)."""
-        n, (batch, beam, time) = self.no_repeat_ngram, ops.shape(tokens)
-        starts = time - n + 1
-        if starts < 1:
-            return ops.zeros((1, 1, vocabulary_size), dtype="bool")
-        # An n-gram that starts at i counts if it is written, i + n <= step, and if its first n - 1
-        # tokens are the last n - 1 ones.
-        same = ops.broadcast_to(ops.arange(starts) + n <= step, (batch, beam, starts))
-        for i in range(n - 1):
-            latest = ops.take(tokens, ops.maximum(step - n + 1 + i, 0), axis=2)  # (batch, beam)
-            same = ops.logical_and(same, ops.equal(tokens[:, :, i : i + starts], latest[..., None]))
-        completions = ops.where(same, tokens[:, :, n - 1 :], vocabulary_size)  # beyond: none
-        rows = ops.broadcast_to(
-            ops.reshape(ops.arange(batch * beam), (batch, beam, 1)), (batch, beam, starts)
-        )
-        indices = ops.reshape(ops.stack([rows, completions], axis=-1), (-1, 2))
-        table = ops.zeros((batch * beam, vocabulary_size + 1), dtype="int32")
-        table = ops.scatter_update(table, indices, ops.ones_like(indices[:, 0]))
-        return ops.reshape(table[:, :-1] > 0, (batch, beam, vocabulary_size))
-
     def _check_ids(self, vocabulary_size):
         ids = {"start_id": [self.start_id], "end_id": [self.end_id]}
         for name, values in {**ids, "forbidden_ids": self.forbidden_ids}.items():
@@ -332,32 +296,39 @@ class Search(NamedArguments, keras.layers.Layer):
                     f"Received: {name}={getattr(self, name)}"
                 )
 
-    def _check_prefix(self, prefix):
+    def _prefix(self, prefix, batch_size):
         if prefix is None:
             return None
-        prefix = ops.cast(prefix, "int32")
-        if len(prefix.shape) != 2:
-            raise ValueError(
-                "`prefix` must have shape (batch, length), padded on the right with -1. "
-                f"Received: prefix.shape={tuple(prefix.shape)}"
-            )
+        prefix = self._integers("prefix", prefix)
+        checks.shape("prefix", prefix, ("batch", "length"), _static(batch_size))
         return ops.pad(prefix, ((0, 0), (0, 1)), constant_values=-1)  # free after the last column
 
     def _limits(self, max_length, batch_size):
         if max_length is None:
             max_length = self.max_length
-        limits = ops.cast(max_length, "int32")
-        if len(limits.shape) > 1:
+        if isinstance(max_length, int) and not 1 <= max_length <= self.max_length:
             raise ValueError(
-                "`max_length` must be an integer or have shape (batch,). "
-                f"Received: max_length.shape={tuple(limits.shape)}"
+                f"`max_length` must be between 1 and the {self.max_length} of the constructor. "
+                f"Received: max_length={max_length}"
             )
+        limits = self._integers("max_length", max_length)
+        if len(limits.shape) > 0:
+            checks.shape("max_length", limits, ("batch",), _static(batch_size))
         return ops.broadcast_to(ops.clip(limits, 1, self.max_length), (batch_size,))
 
+    def _integers(self, name, values):
+        values = ops.convert_to_tensor(values)
+        dtype = keras.backend.standardize_dtype(values.dtype)
+        if "int" not in dtype and 0 not in values.shape:
+            raise ValueError(f"`{name}` must be of integers. Received: {name}.dtype={dtype}")
+        return ops.cast(values, "int32")
+
     def _batch_size(self, memory, summary, prefix):
-        for leaf in keras.tree.flatten((memory, summary, prefix)):
+        for leaf in keras.tree.flatten((memory, summary)):
             if leaf is not None:
                 return ops.shape(leaf)[0]
+        if prefix is not None:
+            return ops.shape(ops.convert_to_tensor(prefix))[0]
         raise ValueError(
             "`batch_size` is needed where there is no memory, summary or prefix to tell it. "
             "Received: batch_size=None"

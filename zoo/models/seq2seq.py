@@ -1,5 +1,7 @@
 import keras
 
+from zoo.layers import Decoder
+
 
 @keras.saving.register_keras_serializable("zoo")
 class Seq2Seq(keras.Model):
@@ -38,20 +40,36 @@ class Seq2Seq(keras.Model):
 
     def __init__(self, encoder, decoder, **kwargs):
         super().__init__(**kwargs)
+        if not isinstance(encoder, keras.layers.Layer) or isinstance(encoder, Decoder):
+            raise ValueError(
+                "`encoder` must be a layer that returns memory, memory_mask, summary. "
+                f"Received: encoder={encoder!r}"
+            )
+        if not isinstance(decoder, Decoder):
+            raise ValueError(
+                "`decoder` must be a zoo.Decoder, such as a RecurrentDecoder. "
+                f"Received: decoder={decoder!r}"
+            )
         self.encoder = encoder
         self.decoder = decoder
 
-    def __call__(self, inputs, **kwargs):
+    def __call__(self, inputs, *args, **kwargs):
         if not isinstance(inputs, dict) or not {"source", "target"} <= set(inputs):
             received = sorted(inputs) if isinstance(inputs, dict) else type(inputs).__name__
             raise ValueError(
                 "`inputs` must be a dict of 'source' and 'target', the target beginning with the "
                 f"start id. Received: {received}"
             )
-        return super().__call__(inputs, **kwargs)
+        return super().__call__(inputs, *args, **kwargs)
 
     def call(self, inputs, training=None, return_attention_scores=False):
         encoded = self.encoder(inputs["source"], training=training)
+        if not isinstance(encoded, (tuple, list)) or len(encoded) != 3:
+            count = len(encoded) if isinstance(encoded, (tuple, list)) else 1
+            raise ValueError(
+                "The encoder must return three things: memory, memory_mask, summary, None where "
+                f"there is none. Received: {count} from {type(self.encoder).__name__}"
+            )
         return self.decoder(
             inputs["target"],
             *encoded,

@@ -9,7 +9,8 @@ class TokenCrossentropy(keras.losses.Loss):
         loss = - sum over tokens of log q(token), with q = (1 - s) * one-hot + s / vocabulary_size
 
     The mean is over tokens, not over sentences, so that a token weighs the same in a short sentence
-    as in a long one. Computed in float32 whatever the dtype of the logits.
+    as in a long one. (On several replicas Keras' `fit` takes the mean of their means.) Computed in
+    float32 whatever the dtype of the logits.
 
     Arguments:
         label_smoothing: float s in [0, 1), the probability that is spread over the vocabulary
@@ -30,8 +31,8 @@ class TokenCrossentropy(keras.losses.Loss):
     ```
     """
 
-    def __init__(self, label_smoothing=0.0, pad_id=0, name="token_crossentropy", dtype=None):
-        super().__init__(name=name, reduction="sum", dtype=dtype)  # `call` divides by the tokens
+    def __init__(self, label_smoothing=0.0, pad_id=0, name="token_crossentropy"):
+        super().__init__(name=name, dtype="float32")
         if not 0 <= label_smoothing < 1:
             raise ValueError(
                 f"`label_smoothing` must be in [0, 1). Received: label_smoothing={label_smoothing}"
@@ -62,7 +63,10 @@ class TokenCrossentropy(keras.losses.Loss):
             uniform = ops.logsumexp(logits, axis=-1) - ops.mean(logits, axis=-1)
             losses = losses + self.label_smoothing * (uniform - losses)
         mask = ops.cast(mask, "float32")
-        return losses * mask / ops.maximum(ops.sum(mask), 1.0)
+        # Keras takes the mean over all positions (and divides among replicas): make it the mean
+        # over the tokens.
+        count = ops.cast(ops.size(mask), "float32")
+        return losses * mask * (count / ops.maximum(ops.sum(mask), 1.0))
 
     def get_config(self):
         return {

@@ -1,0 +1,61 @@
+"""Checks that several layers make of their arguments: what was expected, what was received."""
+
+import operator
+
+
+def integer(name, value, minimum):
+    """The value as an int, from anything that is one (numpy's too)."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = None
+    if number is None or isinstance(value, bool) or number < minimum:
+        raise ValueError(
+            f"`{name}` must be an integer of at least {minimum}. Received: {name}={value!r}"
+        )
+    return number
+
+
+def number(name, value):
+    """The value as a float that is not negative."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = -1.0
+    if not number >= 0:
+        raise ValueError(f"`{name}` must be a number, 0 or more. Received: {name}={value!r}")
+    return number
+
+
+def boolean(name, value, hint=""):
+    if not isinstance(value, bool):
+        raise ValueError(
+            f"`{name}` must be True or False{hint}. Received: {name} of type {type(value).__name__}"
+        )
+    return value
+
+
+def one_of(name, value, choices):
+    if not isinstance(value, str) or value not in choices:
+        received = repr(value) if isinstance(value, (str, int)) else type(value).__name__
+        raise ValueError(f"`{name}` must be one of {choices}. Received: {name}={received}")
+    return value
+
+
+def shape(name, tensor, axes, sizes=()):
+    """Checks a tensor's rank, and the static sizes of its axes where they are known.
+
+    axes are the names of the axes for the message, sizes the expected ones (None: any).
+    """
+    received = tuple(getattr(tensor, "shape", ()))
+    wrong = len(received) != len(axes)
+    for actual, expected in zip(received, sizes, strict=False):
+        wrong = wrong or (None not in (actual, expected) and actual != expected)
+    if wrong:
+        known = [
+            axis if size is None else f"{axis}={size}"
+            for axis, size in zip(axes, [*sizes, *[None] * len(axes)], strict=False)
+        ]
+        raise ValueError(
+            f"`{name}` must have shape ({', '.join(known)}). Received: {name}.shape={received}"
+        )
