@@ -9,22 +9,33 @@ import pytest
 
 import zoo
 
+MODULES = []  # more of zoo, which speaks of TensorFlow
+if keras.backend.backend() == "tensorflow":
+    import zoo.text
+
+    MODULES = [zoo.text]
+
 ROOT = pathlib.Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-PUBLIC = [name for name in dir(zoo) if inspect.isclass(getattr(zoo, name))]
+PUBLIC = [
+    value
+    for module in (zoo, *MODULES)
+    for value in vars(module).values()
+    if inspect.isclass(value) and value.__module__.startswith("zoo.")
+]
 
 
 def blocks(text):
     return re.findall(r"^```python\n(.*?)^```", inspect.cleandoc(text), re.S | re.M)
 
 
-@pytest.mark.parametrize("name", PUBLIC)
-def test_docstrings(name):
-    doc = getattr(zoo, name).__doc__
+@pytest.mark.parametrize("public", PUBLIC, ids=lambda public: public.__name__)
+def test_docstrings(public):
+    name, doc = public.__name__, public.__doc__
     assert doc, f"{name} has no docstring"
     for code in blocks(doc):
         exec(compile(code, name, "exec"), {"__name__": "example"})
-    if name != "SearchResult":
+    if name not in ("SearchResult", "Tokenizer"):
         assert blocks(doc), f"{name} has no example"
 
 

@@ -1,0 +1,142 @@
+import unicodedata
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from zoo import text
+from zoo.text import CharacterTokenizer, SentencePieceTokenizer, SymbolTokenizer
+
+LINES = [
+    "the quick brown fox jumps over the lazy dog",
+    "naïve café, Ünïcödé",
+    unicodedata.normalize("NFD", "é ü ñ"),  # combining marks
+    "שלום עולם",  # right to left
+    "مرحبا بالعالم",
+    "👩‍👩‍👧 🏳️‍🌈 👍🏽",  # joined and modified emoji
+    "東京は夜の七時",
+]
+BYTES = [
+    b"",
+    b"\xff\xfe",
+    b"caf\xc3",
+    b"\x00a\x00",
+    b"\xed\xa0\x80",
+    b"a" * 10000,
+    b" \t\n ",
+    b"\xc0\xaf",
+]
+TOKENIZERS = {
+    "character": lambda: CharacterTokenizer.train(LINES),
+    "symbol": lambda: SymbolTokenizer.train(LINES),
+    "unigram": lambda: SentencePieceTokenizer.train(LINES, 68, "unigram"),
+    "bpe": lambda: SentencePieceTokenizer.train(LINES, 100, "bpe"),
+}
+every_tokenizer = pytest.mark.parametrize("make", TOKENIZERS.values(), ids=TOKENIZERS)
+
+
+def detokenized(tokenizer, strings):
+    ids = tokenizer.tokenize(strings)
+    return [s.decode() for s in tokenizer.detokenize(ids).numpy()]
+
+
+@every_tokenizer
+def test_round_trip(make):
+    tokenizer = make()
+    # SentencePiece normalises by NFKC: compare up to that.
+    back = detokenized(tokenizer, LINES)
+    if isinstance(tokenizer, SymbolTokenizer):
+        assert back == LINES
+    else:
+        assert back == [unicodedata.normalize("NFKC", line) for line in LINES]
+
+
+@every_tokenizer
+def test_any_bytes_give_valid_utf8(make):
+    tokenizer = make()
+    rng = np.random.default_rng()
+    random = [rng.bytes(rng.integers(0, 50)) for _ in range(200)]
+    for string in tokenizer.detokenize(tokenizer.tokenize(BYTES + random)).numpy():
+        string.decode("utf-8")
+    assert tokenizer.tokenize(tf.zeros((0,), tf.string)).shape[0] == 0
+
+
+@every_tokenizer
+def test_any_ids_give_valid_utf8(make):
+    tokenizer = make()
+    ids = np.random.default_rng().integers(-3, tokenizer.vocabulary_size + 3, size=(50, 4, 9))
+    strings = tokenizer.detokenize(ids)
+    assert strings.shape == (50, 4)
+    for string in strings.numpy().ravel():
+        string.decode("utf-8")
+
+
+@every_tokenizer
+def test_nothing_after_the_end_is_written(make):
+    tokenizer = make()
+    ids = tokenizer.tokenize(LINES[:1]).to_list()[0]
+    assert min(ids) >= 4
+    assert max(ids) < tokenizer.vocabulary_size
+    rows = [[1, *ids, 2, *ids], [1, *ids, 2, 0, 0]]
+    rows = tf.ragged.constant(rows).to_tensor()
+    assert [s.decode() for s in tokenizer.detokenize(rows).numpy()] == [LINES[0]] * 2
+
+
+@every_tokenizer
+def test_save_and_load(make, tmp_path):
+    tokenizer = make()
+    tokenizer.save(tmp_path / "tokenizer.json")
+    loaded = text.load(tmp_path / "tokenizer.json")
+    assert type(loaded) is type(tokenizer)
+    assert loaded.vocabulary_size == tokenizer.vocabulary_size
+    assert loaded.tokenize(LINES).to_list() == tokenizer.tokenize(LINES).to_list()
+
+
+@every_tokenizer
+def test_travels_in_a_saved_model(make, tmp_path):
+    module = tf.Module()
+    module.tokenizer = make()
+    module.run = tf.function(
+        lambda strings: module.tokenizer.detokenize(module.tokenizer.tokenize(strings)),
+        input_signature=[tf.TensorSpec((None,), tf.string)],
+    )
+    expected = module.run(LINES).numpy().tolist()
+    tf.saved_model.save(module, tmp_path / "model")
+    assert tf.saved_model.load(tmp_path / "model").run(LINES).numpy().tolist() == expected
+
+
+@every_tokenizer
+def test_tokens_are_shown(make):
+    tokenizer = make()
+    ids = tokenizer.tokenize(LINES[:1]).to_tensor()
+    shown = [s.decode() for s in tokenizer.tokens(ids).numpy()[0]]
+    assert len(shown) == ids.shape[1]
+    assert "".join(shown).replace("▁", "").replace(" ", "") == LINES[0].replace(" ", "")
+    assert [s.decode() for s in tokenizer.tokens([0, 1, 2, 3]).numpy()] == [
+        "",
+        "<s>",
+        "</s>",
+        "\ufffd",
+    ]
+
+
+def test_symbols_and_characters_by_hand():
+    symbols = SymbolTokenizer(["AA", "K", "T"])
+    assert symbols.tokenize(["K  AA T", "K X", ""]).to_list() == [[5, 4, 6], [5, 3], []]
+    assert symbols.detokenize([[5, 3, 6]]).numpy().tolist() == ["K \ufffd T".encode()]
+    characters = CharacterTokenizer(["a", "b", "é"], lowercase=True)
+    assert characters.tokenize(["BaÉ", "c"]).to_list() == [[5, 4, 6], [3]]
+    assert characters.detokenize([[5, 4, 6]]).numpy().tolist() == ["baé".encode()]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: SymbolTokenizer(["a", "b", "a"]), r"Received twice: \['a'\]"),
+        (lambda: SentencePieceTokenizer.train(LINES, 90, "wordpiece"), "kind='wordpiece'"),
+        (lambda: SentencePieceTokenizer.train(["a b"], 5000), "5000 pieces"),
+    ],
+)
+def test_errors_say_what_was_received(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

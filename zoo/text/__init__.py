@@ -1,0 +1,18 @@
+"""Strings to ids and back, inside the graph."""
+
+import json
+import pathlib
+
+from zoo.text.sentencepiece_tokenizer import SentencePieceTokenizer
+from zoo.text.symbol_tokenizer import CharacterTokenizer, SymbolTokenizer
+from zoo.text.tokenizer import Tokenizer
+
+TOKENIZERS = {
+    cls.__name__: cls for cls in (CharacterTokenizer, SymbolTokenizer, SentencePieceTokenizer)
+}
+
+
+def load(path):
+    """The tokenizer that `tokenizer.save(path)` wrote."""
+    config = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
+    return TOKENIZERS[config.pop("class")].from_config(config)

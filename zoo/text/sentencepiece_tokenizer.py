@@ -1,0 +1,80 @@
+import base64
+import io
+
+import sentencepiece
+import tensorflow as tf
+import tensorflow_text as tf_text
+
+from zoo.text.tokenizer import Tokenizer, valid_utf8
+
+
+class SentencePieceTokenizer(Tokenizer):
+    """Subwords of SentencePiece (Kudo & Richardson 2018), by unigram language model or BPE.
+
+    Arguments:
+        model: bytes, a SentencePiece model with the ids of padding, start, end and unknown at 0
+            to 3, such as `train` makes.
+
+    Example:
+
+    ```python
+    from zoo.text import SentencePieceTokenizer
+
+    lines = ["the cat sat on the mat", "the dog sat on the log", "a cat and a dog"]
+    tokenizer = SentencePieceTokenizer.train(lines, vocabulary_size=30, kind="bpe")
+    ids = tokenizer.tokenize(["a dog on the mat"])
+    assert tokenizer.detokenize(ids).numpy().tolist() == [b"a dog on the mat"]
+    ```
+    """
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+        self.processor = tf_text.SentencepieceTokenizer(model=model, out_type=tf.int32)
+        self.vocabulary_size = int(self.processor.vocab_size())
+
+    @classmethod
+    def train(cls, strings, vocabulary_size, kind="unigram", character_coverage=1.0):
+        """Trains on strings (an iterable of str). kind is "unigram" or "bpe"."""
+        if kind not in ("unigram", "bpe"):
+            raise ValueError(f"`kind` must be 'unigram' or 'bpe'. Received: kind={kind!r}")
+        model = io.BytesIO()
+        try:
+            sentencepiece.SentencePieceTrainer.train(
+                sentence_iterator=iter(strings),
+                model_writer=model,
+                vocab_size=vocabulary_size,
+                model_type=kind,
+                character_coverage=character_coverage,
+                pad_id=cls.pad_id,
+                bos_id=cls.start_id,
+                eos_id=cls.end_id,
+                unk_id=cls.unknown_id,
+                minloglevel=2,
+            )
+        except RuntimeError as error:
+            raise ValueError(
+                f"SentencePiece cannot make {vocabulary_size} pieces of this text: {error}"
+            ) from error
+        return cls(model.getvalue())
+
+    def tokenize(self, strings):
+        strings = tf.convert_to_tensor(strings, tf.string)
+        return self.processor.tokenize(valid_utf8(strings))
+
+    def tokens(self, ids):
+        ids = tf.convert_to_tensor(ids)
+        pieces = self.processor.id_to_string(ids)
+        for i, token in enumerate(self.special_tokens):
+            pieces = tf.where(ids == i, token, pieces)
+        return pieces
+
+    def join(self, ids):
+        return valid_utf8(self.processor.detokenize(ids))
+
+    def get_config(self):
+        return {"model": base64.b64encode(self.model).decode("ascii")}
+
+    @classmethod
+    def from_config(cls, config):
+        return cls(base64.b64decode(config["model"]))
