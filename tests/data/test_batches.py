@@ -1,0 +1,76 @@
+import numpy as np
+import pytest
+
+from zoo.data import Batches
+
+RNG = np.random.default_rng(0)
+SOURCES = [RNG.integers(4, 20, size=n).tolist() for n in RNG.integers(1, 40, size=500)]
+TARGETS = [RNG.integers(4, 20, size=n).tolist() for n in RNG.integers(1, 40, size=500)]
+
+
+def pairs_of(dataset):
+    """The examples that come out of an epoch, padding and empty rows taken off."""
+    pairs = []
+    for batch in dataset.as_numpy_iterator():
+        for source, target in zip(batch["source"], batch["target"], strict=True):
+            if target[0] == 0:
+                assert (source == 0).all()
+                assert (target == 0).all()
+                continue
+            target = target[target > 0].tolist()
+            assert (target[0], target[-1]) == (1, 2)
+            pairs.append((source[source > 0].tolist(), target[1:-1]))
+    return pairs
+
+
+def test_every_example_comes_once_an_epoch():
+    batches = Batches(SOURCES, TARGETS, batch_tokens=256)
+    expected = sorted(zip(SOURCES, TARGETS, strict=True))
+    first, second = pairs_of(batches.epoch(0)), pairs_of(batches.epoch(1))
+    assert sorted(first) == sorted(second) == expected
+    assert first != second
+
+
+def test_few_shapes_of_about_equal_size():
+    batches = Batches(SOURCES, TARGETS, batch_tokens=256, num_buckets=5)
+    shapes = {batch["source"].shape for batch in batches.epoch(0).as_numpy_iterator()}
+    assert len(shapes) <= 5
+    for rows, width in shapes:
+        assert 256 - width < rows * width <= 256
+    padding = np.mean([(b["source"] == 0).mean() for b in batches.epoch(0).as_numpy_iterator()])
+    one = Batches(SOURCES, TARGETS, batch_tokens=256, num_buckets=1)
+    assert padding < np.mean([(b["source"] == 0).mean() for b in one.epoch(0).as_numpy_iterator()])
+
+
+def test_an_epoch_goes_on_where_it_stopped():
+    def arrays(dataset):
+        return [(b["source"].tolist(), b["target"].tolist()) for b in dataset.as_numpy_iterator()]
+
+    batches = Batches(SOURCES, TARGETS, batch_tokens=256, seed=3)
+    whole = arrays(batches.epoch(2))
+    assert len(whole) == len(batches)
+    again = Batches(SOURCES, TARGETS, batch_tokens=256, seed=3)
+    assert arrays(again.epoch(2, first=7)) == whole[7:]
+    assert arrays(again.epoch(2, first=len(batches))) == []
+
+
+def test_too_long_examples_are_counted():
+    batches = Batches(SOURCES, TARGETS, max_length=20)
+    expected = [
+        p for p in zip(SOURCES, TARGETS, strict=True) if max(len(p[0]), len(p[1]) + 1) <= 20
+    ]
+    assert batches.too_long == 500 - len(expected)
+    assert sorted(pairs_of(batches.epoch(0))) == sorted(expected)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: Batches(SOURCES, TARGETS[:-1]), "500 and 499"),
+        (lambda: Batches([[4] * 30], [[4]], max_length=20), "1 examples, the shortest of 30"),
+        (lambda: Batches([], []), "0 examples"),
+    ],
+)
+def test_errors_say_what_was_received(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

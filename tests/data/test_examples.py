@@ -1,0 +1,95 @@
+import gzip
+
+import pytest
+import tensorflow_datasets as tfds
+
+from zoo.data import CmuDict, builders, load_examples
+
+
+class CmuDictTest(tfds.testing.DatasetBuilderTestCase):
+    """tensorflow-datasets' own checks of a builder."""
+
+    DATASET_CLASS = CmuDict
+    EXAMPLE_DIR = builders.HERE / "cmudict"  # it downloads nothing
+    SPLITS = {"train": 107327, "validation": 5447}
+    SKIP_CHECKSUMS = True
+    SKIP_TF1_GRAPH_MODE = True
+
+
+def test_the_dictionary(tmp_path):
+    examples = load_examples("cmu_dict", "validation", cache=tmp_path)
+    words = dict(zip(examples.sources, examples.targets, strict=True))
+    with gzip.open(builders.HERE / "cmudict" / "dev.tsv.gz", "rt") as file:
+        lines = [line.rstrip("\n").split("\t") for line in file]
+    assert words == {line[0]: line[1:] for line in lines}
+    assert examples.sources == [line[0] for line in lines]
+    assert str(examples.report) == "5447 examples"
+    train = load_examples("cmu_dict", "train", cache=tmp_path)
+    assert not set(train.sources) & set(words)
+
+
+def test_a_folder_of_files(tmp_path):
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    (folder / "train.en").write_text("a dog\n\na cat\n")
+    (folder / "train.de").write_text("ein Hund\nleer\neine Katze\n")
+    examples = load_examples(folder, "train", "en", "de", cache=tmp_path / "cache")
+    assert examples.sources == ["a dog", "a cat"]
+    assert examples.targets == [["ein Hund"], ["eine Katze"]]
+    again = load_examples(folder, "train", "en", "de", cache=tmp_path / "cache")
+    assert again == examples
+    assert again.report.messages == ["train.en:2: empty source"]  # told each time
+    # The cache notices that a file has changed.
+    (folder / "train.en").write_text("the dog\n\nthe cat\n")
+    changed = load_examples(folder, "train", "en", "de", cache=tmp_path / "cache")
+    assert changed.sources == ["the dog", "the cat"]
+
+
+class TinyTranslate(tfds.core.GeneratorBasedBuilder):
+    """A translation set in the layout of tensorflow-datasets."""
+
+    VERSION = tfds.core.Version("1.0.0")
+
+    def _info(self):
+        return self.dataset_info_from_configs(
+            features=tfds.features.Translation(languages=("pt", "en")),
+            supervised_keys=("pt", "en"),
+            disable_shuffling=True,
+        )
+
+    def _split_generators(self, dl_manager):
+        return {"train": self._generate_examples()}
+
+    def _generate_examples(self):
+        for i, pair in enumerate([("um cão", "a dog"), ("", "nothing"), ("um gato", "a cat")]):
+            yield i, dict(zip(("pt", "en"), pair, strict=True))
+
+
+def test_any_translation_set_of_tensorflow_datasets(tmp_path):
+    examples = load_examples("tfds:tiny_translate", "train", cache=tmp_path)
+    assert examples.sources == ["um cão", "um gato"]
+    assert examples.targets == [["a dog"], ["a cat"]]
+    assert examples.report.messages == ["example 1: empty text"]
+    back = load_examples("tfds:tiny_translate", "train", "en", "pt", cache=tmp_path)
+    assert back.sources == ["a dog", "a cat"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("no/such/folder", "train"), "which is no folder"),
+        (("cmu_dict", "test"), "split='test'"),
+        (("tfds:tiny_translate", "train", "en", "fr"), "target=fr"),
+    ],
+)
+def test_errors_say_what_was_received(arguments, message, tmp_path):
+    with pytest.raises((ValueError, FileNotFoundError), match=message):
+        load_examples(*arguments, cache=tmp_path)
+
+
+def test_nothing_but_bad_lines(tmp_path):
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    (folder / "train.tsv").write_text("no tab\n")
+    with pytest.raises(ValueError, match="train.tsv:1: no tab"):
+        load_examples(folder, "train", cache=tmp_path / "cache")

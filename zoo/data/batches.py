@@ -1,0 +1,105 @@
+import numpy as np
+import tensorflow as tf
+
+
+class Batches:
+    """Padded batches of few shapes, in an order that depends on the seed and the epoch alone.
+
+    Examples of like length share a bucket, and a bucket has one shape: rows by width, with about
+    `batch_tokens` positions on the longer side. The last batch of a bucket is filled up with empty
+    rows, so that every example counts in every epoch and XLA compiles few shapes. Since an epoch's
+    order follows from its number, two integers (epoch, batch) say where a training stands.
+
+    Arguments:
+        sources, targets: lists of lists of ids, without start and end.
+        batch_tokens: int.
+        num_buckets: int, the number of shapes at the most.
+        max_length: int; longer examples are left out and counted in `too_long`.
+        seed: int.
+        start_id, end_id: ints, put around each target.
+
+    Example:
+
+    ```python
+    from zoo.data import Batches
+
+    batches = Batches([[4, 5], [6], [7, 8, 9]], [[4], [5], [6, 7]], batch_tokens=8, num_buckets=1)
+    for batch in batches.epoch(0):  # or batches.epoch(3, first=10), to go on
+        print(batch["source"], batch["target"])  # (rows, width), (rows, width + 1)
+    ```
+    """
+
+    def __init__(
+        self,
+        sources,
+        targets,
+        batch_tokens=4096,
+        num_buckets=6,
+        max_length=100,
+        seed=0,
+        start_id=1,
+        end_id=2,
+    ):
+        if len(sources) != len(targets):
+            raise ValueError(
+                "`sources` and `targets` must be as many. "
+                f"Received: {len(sources)} and {len(targets)}"
+            )
+        self.sources, self.targets = sources, targets
+        self.batch_tokens = batch_tokens
+        self.seed = seed
+        self.start_id, self.end_id = start_id, end_id
+        pairs = zip(sources, targets, strict=True)
+        lengths = np.array([max(len(s), len(t) + 1) for s, t in pairs], dtype=int)
+        fits = lengths <= max_length
+        self.too_long = int((~fits).sum())
+        if not fits.any():
+            raise ValueError(
+                f"No example is as short as max_length={max_length}. Received: "
+                f"{len(lengths)} examples, the shortest of {min(lengths, default=0)} tokens"
+            )
+        # Widths that share out the examples evenly, each as narrow as its longest example.
+        shares = np.linspace(0, 1, num_buckets + 1)[1:]
+        widths = np.unique(np.quantile(lengths[fits], shares, method="inverted_cdf"))
+        self.buckets = {}  # width -> indices of examples
+        shortest = 0
+        for width in widths:
+            members = (lengths > shortest) & (lengths <= width)
+            self.buckets[int(width)] = np.flatnonzero(members)
+            shortest = width
+
+    def rows(self, width):
+        """How many examples a batch of this width has."""
+        return max(1, self.batch_tokens // width)
+
+    def __len__(self):
+        """The number of batches of an epoch."""
+        return sum(-(-len(members) // self.rows(w)) for w, members in self.buckets.items())
+
+    def plan(self, epoch):
+        """The batches of an epoch: a list of (width, indices of examples)."""
+        rng = np.random.default_rng([self.seed, epoch])
+        plan = []
+        for width, members in self.buckets.items():
+            shuffled, rows = rng.permutation(members), self.rows(width)
+            for i in range(0, len(shuffled), rows):
+                plan.append((width, shuffled[i : i + rows]))
+        return [plan[i] for i in rng.permutation(len(plan))]
+
+    def batch(self, width, indices):
+        source = np.zeros((self.rows(width), width), "int32")
+        target = np.zeros((self.rows(width), width + 1), "int32")
+        for row, i in enumerate(indices):
+            one, other = self.sources[i], [self.start_id, *self.targets[i], self.end_id]
+            source[row, : len(one)] = one
+            target[row, : len(other)] = other
+        return {"source": source, "target": target}
+
+    def epoch(self, epoch, first=0):
+        """The batches of an epoch from the first-th on, prefetched, as a tf.data.Dataset."""
+        ids = tf.TensorSpec((None, None), tf.int32)
+        dataset = tf.data.Dataset.from_generator(
+            lambda: (self.batch(*entry) for entry in self.plan(epoch)[first:]),
+            output_signature={"source": ids, "target": ids},
+        )
+        return dataset.prefetch(tf.data.AUTOTUNE)

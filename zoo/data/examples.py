@@ -1,0 +1,89 @@
+import pathlib
+from typing import NamedTuple
+
+import tensorflow_datasets as tfds
+
+from zoo.data.builders import CmuDict, ParallelCorpus
+from zoo.data.pairs import Report
+
+
+class Examples(NamedTuple):
+    """One split of a data set, in memory."""
+
+    sources: list  # of str
+    targets: list  # of lists of str: all that are right
+    report: Report
+
+
+def load_examples(data, split, source=None, target=None, cache=None):
+    """Reads one split of a data set into memory.
+
+    Arguments:
+        data: "cmu_dict", which the zoo ships; a folder of files (see `ParallelCorpus`); or
+            "tfds:NAME", any data set of tensorflow-datasets with two texts an example.
+        split: "train", "validation" or "test".
+        source, target: the endings of the files in a folder, or the features of a "tfds:" set (by
+            default its supervised keys).
+        cache: a folder for prepared data, that of tensorflow-datasets by default.
+
+    Example:
+
+    ```python
+    from zoo.data import load_examples
+
+    examples = load_examples("cmu_dict", "validation")
+    assert len(examples.sources) == 5447
+    print(examples.sources[0], examples.targets[0])
+    ```
+    """
+    tfds.disable_progress_bar()
+    data = str(data)
+    if data == CmuDict.name:
+        builder = CmuDict(data_dir=cache)
+    elif data.startswith("tfds:"):
+        return _load_tfds(data.removeprefix("tfds:"), split, source, target, cache)
+    elif pathlib.Path(data).is_dir():
+        builder = ParallelCorpus(data, source, target, data_dir=cache)
+    else:
+        raise FileNotFoundError(
+            "`data` must be a folder, 'cmu_dict' or 'tfds:NAME'. "
+            f"Received: {data}, which is no folder"
+        )
+    builder.download_and_prepare()
+    _require_split(builder, split)
+    sources, targets = [], []
+    for example in tfds.as_numpy(builder.as_dataset(split)):
+        sources.append(example["source"].decode("utf-8"))
+        targets.append([text.decode("utf-8") for text in example["targets"]])
+    report = Report(**builder.info.metadata["reports"][split])
+    return Examples(sources, targets, report)
+
+
+def _load_tfds(name, split, source, target, cache):
+    builder = tfds.builder(name, data_dir=cache)
+    builder.download_and_prepare()
+    _require_split(builder, split)
+    keys = (source, target) if source else builder.info.supervised_keys
+    if not keys or any(key not in builder.info.features for key in keys):
+        raise ValueError(
+            f"`source` and `target` must name two texts of tfds:{name}, which has "
+            f"{sorted(builder.info.features)}. Received: source={source}, target={target}"
+        )
+    report, sources, targets = Report(), [], []
+    for i, example in enumerate(tfds.as_numpy(builder.as_dataset(split))):
+        one, other = (example[key].decode("utf-8", "replace").strip() for key in keys[:2])
+        if one and other:
+            report.examples += 1
+            sources.append(one)
+            targets.append([other])
+        else:
+            report.skip(f"example {i}", "empty text")
+    return Examples(sources, targets, report)
+
+
+def _require_split(builder, split):
+    if split not in builder.info.splits:
+        raise ValueError(
+            f"`split` must be one of {sorted(builder.info.splits)}, which are all that "
+            f"{builder.name} has. Received: split={split!r}"
+        )
