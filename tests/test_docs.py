@@ -13,8 +13,14 @@ MODULES = []  # more of zoo, which speaks of TensorFlow
 if keras.backend.backend() == "tensorflow":
     import zoo.data
     import zoo.text
+    from zoo.evaluation import heat_map, metrics
 
-    MODULES = [zoo.data, zoo.text]
+    MODULES = [zoo.data, zoo.text, heat_map, metrics]
+
+# Public names whose documentation shows how they are used.
+EXAMPLES = [name for name in vars(zoo) if name[0].isupper() and name != "SearchResult"]
+EXAMPLES += ["CharacterTokenizer", "SymbolTokenizer", "SentencePieceTokenizer", "Batches"]
+EXAMPLES += ["load_examples", "evaluate", "plot_heat_map"]
 
 ROOT = pathlib.Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -22,7 +28,8 @@ PUBLIC = [
     value
     for module in (zoo, *MODULES)
     for value in vars(module).values()
-    if inspect.isclass(value) and value.__module__.startswith("zoo.")
+    if inspect.isclass(value) or inspect.isfunction(value)
+    if value.__module__.startswith("zoo.") and not value.__name__.startswith("_")
 ]
 
 
@@ -36,7 +43,7 @@ def test_docstrings(public):
     assert doc, f"{name} has no docstring"
     for code in blocks(doc):
         exec(compile(code, name, "exec"), {"__name__": "example"})
-    if name not in ("SearchResult", "Tokenizer", "CmuDict", "ParallelCorpus", "Examples", "Report"):
+    if name in EXAMPLES:
         assert blocks(doc), f"{name} has no example"
 
 

@@ -1,0 +1,76 @@
+import itertools
+
+import pytest
+import sacrebleu
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zoo.evaluation.metrics import edit_distance, evaluate
+
+words = st.lists(st.sampled_from("ab"), max_size=4).map(tuple)
+
+
+def reachable(word, steps):
+    """All words within so many edits, by trying every edit."""
+    found = {word}
+    for _ in range(steps):
+        for w in list(found):
+            for i in range(len(w) + 1):
+                found.update((*w[:i], c, *w[i:]) for c in "ab")
+            for i in range(len(w)):
+                found.add((*w[:i], *w[i + 1 :]))
+                found.update((*w[:i], c, *w[i + 1 :]) for c in "ab")
+    return found
+
+
+@given(words, words)
+def test_edit_distance_is_the_fewest_edits(one, other):
+    steps = next(n for n in itertools.count() if other in reachable(one, n))
+    assert edit_distance(one, other) == edit_distance(other, one) == steps
+
+
+def test_edit_distance_by_hand():
+    assert edit_distance("kitten", "sitting") == 3
+    assert edit_distance("", "abc") == 3
+
+
+def test_a_line_is_right_if_it_equals_any_reference():
+    scores = evaluate(
+        ["K AE T", "R EH D", " D  AO", ""],
+        [["K AE T"], ["R IY D", "R EH D"], ["D AO"], ["AH"]],
+        ["wer", "accuracy"],
+    )
+    assert scores["wer"]["score"] == 25.0
+    assert scores["accuracy"]["score"] == 75.0
+    assert scores["wer"]["signature"].startswith("wer|lines:4|refs:var|zoo:")
+
+
+def test_per_takes_the_reference_with_the_lowest_ratio():
+    # 1 edit of 4 beats 1 edit of 2; then 2 edits of 2
+    scores = evaluate(["A B C", "X Y"], [["A C", "A B C D"], ["P Q"]], ["per"])
+    assert scores["per"]["score"] == 100 * (1 + 2) / (4 + 2)
+
+
+def test_bleu_and_chrf_are_those_of_sacrebleu():
+    hypotheses = ["the cat sat on the mat", "a dog"]
+    references = [["the cat sat on a mat", "the cat is on the mat"], ["one dog ran"]]
+    scores = evaluate(hypotheses, references, ["bleu", "chrf"])
+    streams = [[refs[0] for refs in references], ["the cat is on the mat", None]]
+    assert scores["bleu"]["score"] == sacrebleu.corpus_bleu(hypotheses, streams).score
+    assert scores["chrf"]["score"] == sacrebleu.corpus_chrf(hypotheses, streams).score
+    assert "tok:13a" in scores["bleu"]["signature"]
+    assert "|c:mixed|" in f"|{scores['bleu']['signature']}|".replace("case", "c")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((["a"], [["a"], ["b"]], ["wer"]), "1 and 2"),
+        (([], [], ["wer"]), "0 and 0"),
+        ((["a"], [[]], ["wer"]), "none for line 1"),
+        ((["a"], [["a"]], ["rouge"]), "rouge"),
+    ],
+)
+def test_errors_say_what_was_received(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        evaluate(*arguments)
