@@ -519,7 +519,7 @@ class FlatState(TableDecoder):
         ),
         (
             lambda: search_table()(batch_size=1, prefix=np.zeros((1, 1))),
-            "prefix.dtype=float64",
+            "prefix.dtype=float",
         ),
         (lambda: search_table()(batch_size=1, max_length=2.5), "max_length.dtype=float32"),
         (lambda: search_table()(batch_size=1, max_length=5), "max_length=5"),
