@@ -5,8 +5,8 @@ from zoo.layers.bahdanau_attention import BahdanauAttention
 from zoo.layers.beam_search_decoder import BeamSearchDecoder
 from zoo.layers.decoder import Decoder
 from zoo.layers.greedy_decoder import GreedyDecoder
+from zoo.layers.hypotheses import SearchResult
 from zoo.layers.luong_attention import LuongAttention
 from zoo.layers.recurrent_decoder import RecurrentDecoder
 from zoo.layers.recurrent_encoder import RecurrentEncoder
 from zoo.layers.residual_rnn_cells import ResidualRNNCells
-from zoo.layers.search import SearchResult

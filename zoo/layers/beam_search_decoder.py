@@ -2,7 +2,8 @@ import keras
 from keras import ops
 
 from zoo.layers import checks
-from zoo.layers.search import NONE, Choice, Search
+from zoo.layers.hypotheses import NONE, Choice
+from zoo.layers.search import Search
 
 
 @keras.saving.register_keras_serializable("zoo")
