@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
-.PHONY: install test test-slow lint format bench
+.PHONY: install test lint format bench
 
 install: $(VENV)/installed
 
@@ -14,10 +14,7 @@ $(VENV)/installed: setup.cfg pyproject.toml constraints.txt
 	touch $@
 
 test: install lint
-	$(BIN)/pytest -q -n 2 --dist worksteal -m "not slow"
-
-test-slow: install
-	$(BIN)/pytest -q -m slow
+	$(BIN)/pytest -q -n 2 --dist worksteal
 
 lint: install
 	$(BIN)/ruff format --check .

@@ -105,10 +105,9 @@ class AttentionCell(keras.layers.Layer):
 
     def build(self, inputs_shape, state_shape=None, source_shape=None):
         value_dim = AttentionSource(*source_shape).values[-1]
-        joined_dim = output_size(self.cell) + value_dim
-        self.output_size = self.attention_size or (
-            joined_dim if self.emits_context else joined_dim - value_dim
-        )
+        output_dim = output_size(self.cell)
+        joined_dim = output_dim + value_dim
+        self.output_size = self.attention_size or (joined_dim if self.emits_context else output_dim)
         if self.attention_size is not None:
             self.output_kernel = self.add_weight(
                 shape=(joined_dim, self.attention_size), name="output_kernel"
