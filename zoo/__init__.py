@@ -1,19 +1,36 @@
 """Attention-based sequence-to-sequence models for Keras 3 and TensorFlow."""
 
-from zoo.evaluation import TokenAccuracy
-from zoo.layers import (
-    AttentionCell,
-    BahdanauAttention,
-    BeamSearchDecoder,
-    Decoder,
-    GreedyDecoder,
-    LuongAttention,
-    RecurrentDecoder,
-    RecurrentEncoder,
-    ResidualRNNCells,
-    SearchResult,
-)
-from zoo.models import Seq2Seq
-from zoo.training import TokenCrossentropy
+from zoo.startup import quiet_command
+
+with quiet_command():
+    from zoo.evaluation import TokenAccuracy
+    from zoo.layers import (
+        AttentionCell,
+        BahdanauAttention,
+        BeamSearchDecoder,
+        Decoder,
+        GreedyDecoder,
+        LuongAttention,
+        RecurrentDecoder,
+        RecurrentEncoder,
+        ResidualRNNCells,
+        SearchResult,
+    )
+    from zoo.models import Seq2Seq
+    from zoo.training import TokenCrossentropy
 
 __version__ = "0.1.0"
+
+
+def load(path):
+    """The Keras side of a SavedModel, its weights read from the SavedModel itself.
+
+    Arguments:
+        path: saved_models/NAME, which means its newest version, or a version's folder.
+
+    Returns a `zoo.serving.Pipeline`: `pipeline.model`, `pipeline.source_tokenizer`,
+    `pipeline.target_tokenizer`, and `pipeline(["text"], beam_width=10)`.
+    """
+    from zoo.serving import load  # here, because it speaks of TensorFlow on any backend
+
+    return load(path)

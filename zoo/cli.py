@@ -1,17 +1,98 @@
-"""The command `zoo`."""
+"""Attention-based sequence-to-sequence models: train them, export them, try them."""
 
-import platform
-from importlib import metadata
+import functools
+import importlib.util
+import os
+import pathlib
+import sys
+import traceback
 
 import tyro
 
+from zoo import commands
 
-def info() -> None:
-    """Prints the versions that a bug report needs."""
-    print(f"python {platform.python_version()} on {platform.system()} {platform.machine()}")
-    for package in ("keras-zoo", "keras", "tensorflow", "tensorflow-text", "tensorflow-datasets"):
-        print(package, metadata.version(package))
+HERE = pathlib.Path(__file__).parent
+RECIPES = HERE.parent / "recipes"
+COMMANDS = {
+    "export": commands.export,
+    "predict": commands.predict,
+    "evaluate": commands.evaluate,
+    "score": commands.score,
+    "plot": commands.plot,
+    "info": commands.info,
+}
 
 
-def main() -> None:
-    tyro.extras.subcommand_cli_from_dict({"info": info}, prog="zoo", description=__doc__)
+def load_recipes():
+    """The recipes that came with the zoo, {name: module}."""
+    recipes = {}
+    for path in sorted(RECIPES.glob("[!_]*.py")):
+        spec = importlib.util.spec_from_file_location(f"recipes.{path.stem}", path)
+        recipes[path.stem] = importlib.util.module_from_spec(spec)
+        sys.modules[spec.name] = recipes[path.stem]
+        spec.loader.exec_module(recipes[path.stem])
+    return recipes
+
+
+def main(recipe=None):
+    """Runs the command line; a recipe that is run as a script passes itself."""
+    try:
+        _run(recipe)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:  # `zoo predict ... | head` has read enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except Exception as error:
+        if not _is_for_the_user(error):
+            raise
+        print(f"zoo: {error}", file=sys.stderr)
+        sys.exit(getattr(error, "exit_code", 1))
+
+
+def _run(recipe):
+    recipes = load_recipes() if recipe is None else {}
+    app = tyro.extras.SubcommandApp()
+    if recipe is None:
+        train = tyro.extras.SubcommandApp()
+        for name, module in recipes.items():
+            train.command(module.Config, name=name)
+        app.command(train, name="train", help="Trains a recipe, or goes on with a run.")
+        lists = functools.partial(commands.list_all, recipes)
+        app.command(lambda: lists, name="list", help=commands.list_all.__doc__)
+    else:
+        app.command(recipe.Config, name="train")
+    for name, command in COMMANDS.items():
+        app.command(_deferred(command), name=name)
+
+    parsed = app.cli(prog="zoo", description=__doc__, config=(tyro.conf.FlagCreatePairsOff,))
+    if isinstance(parsed, functools.partial):
+        return parsed()
+    # A run that is there goes on with its own config, where the command line says nothing else.
+    from zoo.training.run import stored_config
+
+    stored = stored_config(type(parsed), parsed.output)
+    if stored:
+        options = sys.argv[3:] if recipe is None else sys.argv[2:]
+        parsed = tyro.cli(type(parsed), args=options, default=stored)
+    return sys.modules[type(parsed).__module__].train(parsed)
+
+
+def _deferred(command):
+    """The command, called later: errors while tyro parses are errors of usage."""
+
+    @functools.wraps(command)
+    def parse(*args, **kwargs):
+        return functools.partial(command, *args, **kwargs)
+
+    return parse
+
+
+def _is_for_the_user(error):
+    """Whether an error is a message that the zoo wrote, or the system's about a file."""
+    last = traceback.extract_tb(error.__traceback__)[-1].filename
+    is_ours = any(pathlib.Path(last).is_relative_to(folder) for folder in (HERE, RECIPES))
+    return (
+        isinstance(error, OSError)
+        or (is_ours and hasattr(error, "exit_code"))
+        or (is_ours and isinstance(error, ValueError))
+    )

@@ -58,14 +58,12 @@ class Batches:
                 f"No example is as short as max_length={max_length}. Received: "
                 f"{len(lengths)} examples, the shortest of {min(lengths, default=0)} tokens"
             )
-        # Widths that share out the examples evenly, each as narrow as its longest example.
-        shares = np.linspace(0, 1, num_buckets + 1)[1:]
-        widths = np.unique(np.quantile(lengths[fits], shares, method="inverted_cdf"))
+        widths = _least_padding(lengths[fits], num_buckets)
         self.buckets = {}  # width -> indices of examples
         shortest = 0
         for width in widths:
             members = (lengths > shortest) & (lengths <= width)
-            self.buckets[int(width)] = np.flatnonzero(members)
+            self.buckets[width] = np.flatnonzero(members)
             shortest = width
 
     def rows(self, width):
@@ -103,3 +101,25 @@ class Batches:
             output_signature={"source": ids, "target": ids},
         )
         return dataset.prefetch(tf.data.AUTOTUNE)
+
+
+def _least_padding(lengths, num_buckets):
+    """At most so many widths, the longest length among them, with the fewest padded positions."""
+    candidates, counts = np.unique(lengths, return_counts=True)
+    totals = np.concatenate([[0], np.cumsum(counts)])
+    # cost[j]: positions of the j shortest lengths in the widths so far; widths[j]: those widths
+    cost = np.full(len(candidates) + 1, np.inf)
+    cost[0] = 0
+    widths = [[] for _ in cost]
+    for _ in range(num_buckets):
+        # One more width, that of the j-th length, which takes all lengths from the i-th on.
+        more = cost[:, None] + (totals[None, :] - totals[:, None]) * np.append(0, candidates)
+        more[np.tril_indices(len(cost))] = np.inf
+        first = more.argmin(axis=0)
+        better = more.min(axis=0) < cost
+        widths = [
+            [*widths[first[j]], int(candidates[j - 1])] if better[j] else widths[j]
+            for j in range(len(cost))
+        ]
+        cost = np.minimum(cost, more.min(axis=0))
+    return widths[-1]

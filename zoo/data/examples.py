@@ -13,6 +13,12 @@ class Examples(NamedTuple):
     sources: list  # of str
     targets: list  # of lists of str: all that are right
     report: Report
+    licence: str
+
+    def pairs(self):
+        """The sources and the targets of a training: a source once with each of its targets."""
+        pairs = [(s, t) for s, all in zip(self.sources, self.targets, strict=True) for t in all]
+        return [s for s, _ in pairs], [t for _, t in pairs]
 
 
 def load_examples(data, split, source=None, target=None, cache=None):
@@ -56,7 +62,7 @@ def load_examples(data, split, source=None, target=None, cache=None):
         sources.append(example["source"].decode("utf-8"))
         targets.append([text.decode("utf-8") for text in example["targets"]])
     report = Report(**builder.info.metadata["reports"][split])
-    return Examples(sources, targets, report)
+    return Examples(sources, targets, report, _licence(builder.info))
 
 
 def _load_tfds(name, split, source, target, cache):
@@ -78,7 +84,7 @@ def _load_tfds(name, split, source, target, cache):
             targets.append([other])
         else:
             report.skip(f"example {i}", "empty text")
-    return Examples(sources, targets, report)
+    return Examples(sources, targets, report, _licence(builder.info))
 
 
 def _require_split(builder, split):
@@ -87,3 +93,7 @@ def _require_split(builder, split):
             f"`split` must be one of {sorted(builder.info.splits)}, which are all that "
             f"{builder.name} has. Received: split={split!r}"
         )
+
+
+def _licence(info):
+    return info.as_proto.redistribution_info.license or "not stated"

@@ -60,16 +60,17 @@ def _problem(fields, most_characters):
 
 
 def _tsv_lines(path):
-    for line in _lines(path):
+    for line in read_lines(path):
         yield [field.strip() for field in line.split("\t")]
 
 
 def _side_by_side(source, target):
-    for pair in itertools.zip_longest(_lines(source), _lines(target)):
+    for pair in itertools.zip_longest(read_lines(source), read_lines(target)):
         yield [None if line is None else line.strip() for line in pair]
 
 
-def _lines(path):
+def read_lines(path):
+    """Yields the lines of a file, gzip or not; bytes that are no UTF-8 become U+FFFD."""
     with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as file:
         for line in file:
             yield line.decode("utf-8", errors="replace").rstrip("\r\n")

@@ -104,3 +104,5 @@ METRICS = {
     "bleu": _sacrebleu(sacrebleu.BLEU()),
     "chrf": _sacrebleu(sacrebleu.CHRF()),
 }
+
+LOWER_IS_BETTER = ("wer", "per")

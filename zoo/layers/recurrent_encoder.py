@@ -2,6 +2,7 @@ import keras
 from keras import ops
 
 from zoo.layers import checks
+from zoo.layers.scan import dropout_only_if
 
 RNNS = {
     "simple_rnn": keras.layers.SimpleRNN,
@@ -24,6 +25,8 @@ class RecurrentEncoder(keras.layers.Layer):
             are concatenated.
         residual: bool, whether each layer above the first adds its input to its output.
         dropout: float, applied to the embeddings and to the output of each layer.
+        recurrent_dropout: float, applied to each layer's state on its way to the next step, the
+            same units all along a sequence (Gal & Ghahramani 2016).
 
     Call arguments:
         tokens: (batch, source_length) ids; 0 is padding, wherever it stands. (On a GPU Keras uses
@@ -58,6 +61,7 @@ class RecurrentEncoder(keras.layers.Layer):
         bidirectional=False,
         residual=False,
         dropout=0.0,
+        recurrent_dropout=0.0,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -69,6 +73,7 @@ class RecurrentEncoder(keras.layers.Layer):
         self.bidirectional = bidirectional
         self.residual = residual
         self.dropout = dropout
+        self.recurrent_dropout = recurrent_dropout
         self.embedding = keras.layers.Embedding(
             vocabulary_size, embedding_dim, dtype=self.dtype_policy, name="embedding"
         )
@@ -78,6 +83,7 @@ class RecurrentEncoder(keras.layers.Layer):
     def _rnn(self, name):
         rnn = RNNS[self.cell](
             self.units,
+            recurrent_dropout=self.recurrent_dropout,
             return_sequences=True,
             return_state=True,
             dtype=self.dtype_policy,
@@ -101,7 +107,8 @@ class RecurrentEncoder(keras.layers.Layer):
         memory = self.dropout_layer(self.embedding(tokens), training=training)
         finals = []
         for i, rnn in enumerate(self.rnns):
-            outputs, *states = rnn(memory, mask=mask, training=training)
+            with dropout_only_if(training, rnn):
+                outputs, *states = rnn(memory, mask=mask, training=training)
             if self.bidirectional:  # forward states, then backward states
                 half = len(states) // 2
                 pairs = zip(states[:half], states[half:], strict=True)
@@ -122,5 +129,6 @@ class RecurrentEncoder(keras.layers.Layer):
             "bidirectional",
             "residual",
             "dropout",
+            "recurrent_dropout",
         )
         return {**super().get_config(), **{name: getattr(self, name) for name in names}}

@@ -1,3 +1,5 @@
+import contextlib
+
 import keras
 from keras import ops
 
@@ -63,7 +65,28 @@ def scan(step, inputs, state):
 
 def reset_dropout(layer):
     """Forgets the dropout masks that Keras' cells keep between the steps of one sequence."""
-    for inner in layer._flatten_layers():  # private in Keras, and the only way to find them all
-        if hasattr(inner, "reset_dropout_mask"):
-            inner.reset_dropout_mask()
-            inner.reset_recurrent_dropout_mask()
+    for cell in _dropout_cells(layer):
+        cell.reset_dropout_mask()
+        cell.reset_recurrent_dropout_mask()
+
+
+@contextlib.contextmanager
+def dropout_only_if(training, layer):
+    """Keeps Keras' RNNs from drawing masks where none is used.
+
+    They draw them in inference too, which costs time there, and a SavedModel a state.
+    """
+    cells = [] if training else _dropout_cells(layer)
+    rates = [(cell.dropout, cell.recurrent_dropout) for cell in cells]
+    for cell in cells:
+        cell.dropout = cell.recurrent_dropout = 0.0
+    try:
+        yield
+    finally:
+        for cell, both in zip(cells, rates, strict=True):
+            cell.dropout, cell.recurrent_dropout = both
+
+
+def _dropout_cells(layer):
+    # _flatten_layers is private in Keras, and the only way to find them all.
+    return [inner for inner in layer._flatten_layers() if hasattr(inner, "reset_dropout_mask")]

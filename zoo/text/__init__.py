@@ -12,7 +12,12 @@ TOKENIZERS = {
 }
 
 
+def deserialize(config):
+    """The tokenizer that `tokenizer.serialize()` described."""
+    config = dict(config)
+    return TOKENIZERS[config.pop("class")].from_config(config)
+
+
 def load(path):
     """The tokenizer that `tokenizer.save(path)` wrote."""
-    config = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
-    return TOKENIZERS[config.pop("class")].from_config(config)
+    return deserialize(json.loads(pathlib.Path(path).read_text(encoding="utf-8")))

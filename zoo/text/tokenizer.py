@@ -36,10 +36,13 @@ class Tokenizer(tf.Module):
     def from_config(cls, config):
         return cls(**config)
 
+    def serialize(self):
+        """Plain data that `zoo.text.deserialize` makes the tokenizer from."""
+        return {"class": type(self).__name__, **self.get_config()}
+
     def save(self, path):
         """Writes a JSON file that `zoo.text.load(path)` reads."""
-        config = {"class": type(self).__name__, **self.get_config()}
-        text = json.dumps(config, ensure_ascii=False, indent=1)
+        text = json.dumps(self.serialize(), ensure_ascii=False, indent=1)
         pathlib.Path(path).write_text(text + "\n", encoding="utf-8")
 
 

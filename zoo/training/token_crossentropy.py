@@ -48,25 +48,11 @@ class TokenCrossentropy(keras.losses.Loss):
         return super().__call__(labels, logits, sample_weight)
 
     def call(self, labels, logits):
-        logits = ops.cast(logits, "float32")
-        labels = ops.cast(labels, "int32")
-        if len(logits.shape) != len(labels.shape) + 1:
-            raise ValueError(
-                "Labels must be (batch, time) and logits (batch, time, vocabulary). Received: "
-                f"labels.shape={tuple(labels.shape)}, logits.shape={tuple(logits.shape)}"
-            )
-        mask = ops.not_equal(labels, self.pad_id)
-        labels = ops.where(mask, labels, 0)
-        losses = ops.sparse_categorical_crossentropy(labels, logits, from_logits=True)
-        if self.label_smoothing:
-            # The cross-entropy with the uniform distribution, without a (.., vocabulary) tensor.
-            uniform = ops.logsumexp(logits, axis=-1) - ops.mean(logits, axis=-1)
-            losses = losses + self.label_smoothing * (uniform - losses)
-        mask = ops.cast(mask, "float32")
+        losses, mask = token_losses(labels, logits, self.label_smoothing, self.pad_id)
         # Keras takes the mean over all positions (and divides among replicas): make it the mean
         # over the tokens.
         count = ops.cast(ops.size(mask), "float32")
-        return losses * mask * (count / ops.maximum(ops.sum(mask), 1.0))
+        return losses * (count / ops.maximum(ops.sum(mask), 1.0))
 
     def get_config(self):
         return {
@@ -74,3 +60,23 @@ class TokenCrossentropy(keras.losses.Loss):
             "label_smoothing": self.label_smoothing,
             "pad_id": self.pad_id,
         }
+
+
+def token_losses(labels, logits, label_smoothing=0.0, pad_id=0):
+    """The loss of each token, 0 at padding, and 1.0 where there is a token; both (batch, time)."""
+    logits = ops.cast(logits, "float32")
+    labels = ops.cast(labels, "int32")
+    if len(logits.shape) != len(labels.shape) + 1:
+        raise ValueError(
+            "Labels must be (batch, time) and logits (batch, time, vocabulary). Received: "
+            f"labels.shape={tuple(labels.shape)}, logits.shape={tuple(logits.shape)}"
+        )
+    mask = ops.not_equal(labels, pad_id)
+    labels = ops.where(mask, labels, 0)
+    losses = ops.sparse_categorical_crossentropy(labels, logits, from_logits=True)
+    if label_smoothing:
+        # The cross-entropy with the uniform distribution, without a (.., vocabulary) tensor.
+        uniform = ops.logsumexp(logits, axis=-1) - ops.mean(logits, axis=-1)
+        losses = losses + label_smoothing * (uniform - losses)
+    mask = ops.cast(mask, "float32")
+    return losses * mask, mask

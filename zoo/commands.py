@@ -1,0 +1,242 @@
+"""What the subcommands of `zoo` do, apart from `train`, which a recipe does."""
+
+import itertools
+import json as json_format
+import pathlib
+import platform
+import sys
+from importlib import metadata
+from typing import Annotated, Literal
+
+import numpy as np
+import tyro
+
+Path = Annotated[str, tyro.conf.arg(metavar="PATH")]
+SavedModelPath = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="SAVED_MODEL")]
+MetricName = Literal["wer", "accuracy", "per", "bleu", "chrf"]
+
+
+def list_all(recipes):
+    """Shows the recipes, and the SavedModels in ./saved_models with their scores."""
+    from zoo.serving import saved_model
+
+    print("recipes (zoo train NAME --output RUN)")
+    for name, recipe in recipes.items():
+        print(f"  {name:<20} {recipe.Config.__doc__.splitlines()[0]}")
+    print("saved models (zoo predict saved_models/NAME TEXT)")
+    folders = [f for f in sorted(pathlib.Path("saved_models").glob("*")) if saved_model.versions(f)]
+    for folder in folders:
+        scores = saved_model.read_about(folder).get("scores", {})
+        listed = ", ".join(f"{name} {value['score']:.2f}" for name, value in scores.items())
+        version = saved_model.find_version(folder).name
+        print(f"  {folder.name:<20} version {version}: {listed or 'no scores'} (dev)")
+    if not folders:
+        print("  none in ./saved_models")
+
+
+def export(run: Annotated[Path, tyro.conf.Positional], /, *, output: Path):
+    """Writes a run's best model as the next version of a SavedModel.
+
+    Args:
+        run: Folder of the run.
+        output: saved_models/NAME.
+    """
+    from zoo.training.export_run import export_run
+
+    folder = export_run(run, output)
+    size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+    print(f"{folder}  {size / 1e6:.1f} MB")
+    print(f"zoo predict {output} TEXT")
+
+
+def predict(
+    saved_model: SavedModelPath,
+    text: Annotated[tuple[str, ...], tyro.conf.Positional] = (),
+    /,
+    *,
+    n_best: int = 1,
+    json: bool = False,
+):
+    """Prints the answer to each text, line by line.
+
+    Args:
+        saved_model: saved_models/NAME, or a version's folder.
+        text: Texts; without any, the lines of the standard input.
+        n_best: Answers to each, best first, with their scores.
+        json: Prints a line of JSON for each text.
+    """
+    model = _saved_model(saved_model)
+    for lines in _batches(text or _standard_input()):
+        (result,) = model("serving_default", text=lines)
+        most = result["texts"].shape[1]
+        if not 1 <= n_best <= most:
+            raise ValueError(
+                f"`--n-best` must be 1 to {most}, as many as {model.path} was exported with. "
+                f"Received: {n_best}"
+            )
+        for line, texts, scores in zip(lines, result["texts"], result["scores"], strict=True):
+            answers = [(t.decode(), float(s)) for t, s in zip(texts, scores, strict=True)][:n_best]
+            answers = [answer for answer in answers if answer[1] > -1e9]  # not the empty places
+            if json:
+                texts, scores = zip(*answers, strict=True)
+                about = {"input": line, "text": texts[0], "score": scores[0]}
+                _print_json({**about, "texts": texts, "scores": scores})
+            elif n_best == 1:
+                print(answers[0][0], flush=True)
+            else:
+                for answer, score in answers:
+                    print(f"{score:.4f}\t{answer}", flush=True)
+
+
+def evaluate(
+    saved_model: SavedModelPath,
+    /,
+    *,
+    source: Path,
+    reference: tuple[str, ...],
+    metric: tuple[MetricName, ...] = (),
+):
+    """Scores the answers to the lines of a file, and prints JSON.
+
+    Args:
+        saved_model: saved_models/NAME, or a version's folder.
+        source: File of texts, a line each; .gz is read too.
+        reference: Files of right answers, line by line beside the texts. Where there are several,
+            each is right; an empty line in all but the first says that there is no more.
+        metric: What to compute; by default what the model was trained by.
+    """
+    from zoo.evaluation.metrics import evaluate
+
+    model = _saved_model(saved_model)
+    metric = metric or tuple(model.about.get("scores", {}))
+    if not metric:
+        raise ValueError(f"{model.path} does not say what it was trained by: name a --metric")
+    lines = _read_lines(source)
+    columns = [_same_length(source, lines, file) for file in reference]
+    references = [[first, *filter(None, others)] for first, *others in zip(*columns, strict=True)]
+    answers = []
+    for batch in _batches(lines):
+        (result,) = model("serving_default", text=batch)
+        answers += [text.decode() for text in result["text"]]
+        _tell(f"{len(answers)} of {len(lines)} lines")
+    _tell("")
+    print(json_format.dumps(evaluate(answers, references, list(metric)), indent=1))
+
+
+def score(saved_model: SavedModelPath, /, *, source: Path, target: Path, json: bool = False):
+    """Prints the log-probability of given answers, and which source token each token looked at.
+
+    A line is the log-probability, the target, and pairs of source and target positions from 0; all
+    weights are in the JSON.
+
+    Args:
+        saved_model: saved_models/NAME, or a version's folder.
+        source: File of texts, a line each; .gz is read too.
+        target: File of answers to them, line by line.
+        json: Prints a line of JSON for each pair, with the weights.
+    """
+    import tensorflow as tf
+
+    from zoo.serving import load
+
+    pipeline = load(saved_model)
+    text = tf.TensorSpec((None,), tf.string)
+    forced = tf.function(pipeline.teacher_forced, input_signature=[text, text])
+    lines = _read_lines(source)
+    targets = _same_length(source, lines, target)
+    for batch, other in zip(_batches(lines), _batches(targets), strict=True):
+        results = {name: tensor.numpy() for name, tensor in forced(batch, other).items()}
+        for i, line in enumerate(batch):
+            row = {name: values[i] for name, values in results.items()}
+            sources = [token.decode() for token in row["source_tokens"] if token]
+            tokens = [token.decode() for token in row["target_tokens"] if token]
+            weights = row["alignments"][: len(tokens), : len(sources)]
+            about = {"log_prob": float(row["log_prob"]), "target": other[i]}
+            if json:
+                about = {"text": line, **about, "source_tokens": sources}
+                rounded = np.round(weights.astype("float64"), 4).tolist()
+                _print_json({**about, "target_tokens": tokens, "alignments": rounded})
+            else:
+                looked = [f"{w.argmax()}-{j}" for j, w in enumerate(weights) if len(sources)]
+                print(f"{about['log_prob']:.4f}\t{about['target']}\t{' '.join(looked)}")
+
+
+def plot(
+    saved_model: SavedModelPath,
+    text: Annotated[str, tyro.conf.Positional],
+    /,
+    *,
+    output: Path,
+):
+    """Draws where the model looked as it answered a text.
+
+    Args:
+        saved_model: saved_models/NAME, or a version's folder.
+        text: The text.
+        output: File to write, .png, .svg or .pdf.
+    """
+    from zoo.evaluation.heat_map import plot_heat_map
+
+    model = _saved_model(saved_model)
+    (result,) = model("align", text=[text])
+    sources = [token.decode() for token in result["source_tokens"][0] if token]
+    targets = [token.decode() for token in result["target_tokens"][0] if token]
+    if not sources or not targets:
+        raise ValueError(f"There is nothing to draw: the model answers nothing to {text!r}")
+    weights = result["alignments"][0][: len(targets), : len(sources)]
+    plot_heat_map(sources, targets, weights, output)
+    print(output)
+
+
+def info():
+    """Prints the versions that a bug report needs."""
+    print(f"python {platform.python_version()} on {platform.system()} {platform.machine()}")
+    for package in ("keras-zoo", "keras", "tensorflow", "tensorflow-text", "tensorflow-datasets"):
+        print(package, metadata.version(package))
+
+
+def _saved_model(path):
+    from zoo.serving import SavedModel
+
+    return SavedModel(path)
+
+
+def _standard_input():
+    if sys.stdin.isatty():
+        print("Reading lines from the terminal; Ctrl-D ends.", file=sys.stderr)
+    for line in sys.stdin.buffer:
+        yield line.rstrip(b"\r\n").decode("utf-8", "replace")
+
+
+def _batches(lines, size=64):
+    """Lists of lines, each as soon as it is whole."""
+    lines = iter(lines)
+    return iter(lambda: list(itertools.islice(lines, size)), [])
+
+
+def _read_lines(path):
+    from zoo.data.pairs import read_lines
+
+    lines = list(read_lines(pathlib.Path(path)))
+    if not lines:
+        raise ValueError(f"{path} is empty")
+    return lines
+
+
+def _same_length(source, lines, path):
+    others = _read_lines(path)
+    if len(others) != len(lines):
+        raise ValueError(
+            f"{path} must have as many lines as {source}. Received: {len(others)} and {len(lines)}"
+        )
+    return others
+
+
+def _print_json(data):
+    print(json_format.dumps(data, ensure_ascii=False), flush=True)
+
+
+def _tell(text):
+    """Progress, on a terminal only."""
+    if sys.stderr.isatty():
+        print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)

@@ -1,0 +1,145 @@
+import json
+import pathlib
+import shutil
+import tempfile
+
+import tensorflow as tf
+from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
+
+import zoo
+from zoo.serving.saved_model import ABOUT
+
+# The inputs of each signature, all of them (batch,) strings.
+SIGNATURES = {"serving_default": ("text",), "align": ("text",), "score": ("text", "target")}
+
+
+def export(pipeline, output, about=None, examples=("",)):
+    """Writes a pipeline as the next version of a SavedModel, whole or not at all.
+
+    The three functions of the pipeline become the signatures serving_default, align and score, in
+    graph mode, for CPU and GPU alike. Beside them stand zoo.json (all that `zoo.load` needs but the
+    weights), a model card, and requests with which TF Serving warms up before it takes others.
+
+    Arguments:
+        pipeline: a `Pipeline`.
+        output: path, saved_models/NAME.
+        about: dict for zoo.json and the card: recipe, config, data, scores, training.
+        examples: list of str, the texts of the warm-up requests.
+
+    Returns the folder of the new version.
+
+    Example:
+
+    ```py
+    pipeline = zoo.load("saved_models/pronounce_en")
+    pipeline.search["length_penalty"] = 0.6
+    export(Pipeline.from_config(pipeline.get_config()), "/tmp/saved_models/pronounce_en")
+    ```
+    """
+    output = pathlib.Path(output)
+    output.mkdir(parents=True, exist_ok=True)
+    about = {"zoo": zoo.__version__, **(about or {}), "pipeline": pipeline.get_config()}
+    # TF Serving looks at folders with a number for a name: this one has none until it is whole.
+    part = pathlib.Path(tempfile.mkdtemp(prefix=".part-", dir=output))
+    try:
+        part.chmod(0o755)
+        module, signatures = _module(pipeline)
+        tf.saved_model.save(module, str(part), signatures=signatures)
+        _write_warm_up(pipeline, examples, part / "assets.extra")
+        text = json.dumps(about, ensure_ascii=False, indent=1)
+        (part / ABOUT).write_text(text + "\n", encoding="utf-8")
+        folder = output / str(max([0, *_taken(output)]) + 1)
+        (part / "README.md").write_text(card(about, output.name, folder.name), encoding="utf-8")
+        part.rename(folder)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    return folder
+
+
+def _taken(output):
+    return [int(p.name) for p in output.iterdir() if p.name.isdigit()]
+
+
+def _module(pipeline):
+    """What is saved: weights and tokenizers, once each, and the functions on them."""
+    module = tf.Module()
+    module.weights = [variable.value for variable in pipeline.model.weights]
+    module.tokenizers = [pipeline.source_tokenizer, pipeline.target_tokenizer]
+    functions = {
+        "serving_default": pipeline.decode,
+        "align": pipeline.align,
+        "score": pipeline.score,
+    }
+    signatures = {
+        signature: tf.function(functions[signature]).get_concrete_function(
+            **{name: tf.TensorSpec((None,), tf.string, name=name) for name in names}
+        )
+        for signature, names in SIGNATURES.items()
+    }
+    return module, signatures
+
+
+def _write_warm_up(pipeline, examples, folder):
+    """Requests that TF Serving replays at load, for each signature, at batch sizes 1 and 8."""
+    texts = [text.encode("utf-8") for text in examples]
+    targets = pipeline(texts)["text"].numpy().tolist()
+    folder.mkdir()
+    with tf.io.TFRecordWriter(str(folder / "tf_serving_warmup_requests")) as writer:
+        for size in (1, 8):
+            rows = [i % len(texts) for i in range(size)]
+            columns = {"text": [texts[i] for i in rows], "target": [targets[i] for i in rows]}
+            for signature, names in SIGNATURES.items():
+                request = predict_pb2.PredictRequest()
+                request.model_spec.signature_name = signature
+                for name in names:
+                    request.inputs[name].CopyFrom(tf.make_tensor_proto(columns[name]))
+                log = prediction_log_pb2.PredictLog(request=request)
+                record = prediction_log_pb2.PredictionLog(predict_log=log)
+                writer.write(record.SerializeToString())
+
+
+def card(about, name, version):
+    """The model card, from what zoo.json says."""
+    lines = [f"# {name}, version {version}", ""]
+    if about.get("task"):
+        lines += [about["task"], ""]
+    if about.get("scores"):
+        lines += ["| metric | dev | signature |", "|---|---|---|"]
+        for metric, value in about["scores"].items():
+            lines.append(f"| {metric} | {value['score']:.2f} | `{value['signature']}` |")
+        lines.append("")
+    search = ", ".join(f"{key} {value}" for key, value in about["pipeline"]["search"].items())
+    lines += [
+        f"Searched with {search}; sources are read up to "
+        f"{about['pipeline']['max_source_length']} tokens.",
+        "",
+    ]
+    training = about.get("training", {})
+    if training:
+        lines += ["## Training", ""]
+        lines += [f"- {key.replace('_', ' ')}: {value}" for key, value in training.items()]
+        lines.append("")
+    data = about.get("data", {})
+    if data:
+        lines += ["## Data", ""]
+        lines += [f"- {key.replace('_', ' ')}: {value}" for key, value in data.items()]
+        lines.append("")
+    lines += [
+        "## Use",
+        "",
+        "```sh",
+        f"zoo predict saved_models/{name} TEXT",
+        f'curl localhost:8501/v1/models/{name}:predict -d \'{{"inputs": ["TEXT"]}}\''
+        "    # under TF Serving",
+        "```",
+        "",
+        "Signatures (all rows of a batch are independent):",
+        "",
+        "- `serving_default`: `text` to `text`, `score`, `texts`, `scores` (the n best)",
+        "- `align`: `text` to `source_tokens`, `target_tokens`, `alignments`",
+        "- `score`: `text`, `target` to `log_prob`",
+        "",
+        f"Made with keras-zoo {about['zoo']}; `zoo.load` gives the Keras model back.",
+        "",
+    ]
+    return "\n".join(lines)

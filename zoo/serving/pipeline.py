@@ -1,0 +1,218 @@
+import keras
+import numpy as np
+import tensorflow as tf
+
+from zoo import text as zoo_text
+from zoo.layers import BeamSearchDecoder
+
+IMPOSSIBLE = -1e9  # the score of what cannot be
+
+
+class Pipeline:
+    """Text in, text out: a tokenizer, a model, a search and another tokenizer.
+
+    This is what a run trains, what an export writes down as a SavedModel, and what `zoo.load` gives
+    back. Its three functions are the three signatures of the SavedModel.
+
+    Arguments:
+        model: a `Seq2Seq`.
+        source_tokenizer, target_tokenizer: of `zoo.text`.
+        search: dict of arguments of `BeamSearchDecoder`, such as beam_width and max_length, which
+            also bounds the targets that `score` takes.
+        max_source_length: int, the tokens of a source that are read; the rest is cut off, so that
+            no request can take the memory of a server.
+
+    Call arguments:
+        texts: list of str, as many as you like.
+        batch_size: int, how many are searched at once.
+        search: another search layer, in place of the pipeline's.
+        **options: arguments of `BeamSearchDecoder` that replace the pipeline's.
+
+    Returns a dict, best first along n: "text" (batch,), "score" (batch,), "texts" (batch, n),
+    "scores" (batch, n).
+
+    Example:
+
+    ```python
+    import keras
+    from zoo import AttentionCell, LuongAttention, RecurrentDecoder, RecurrentEncoder, Seq2Seq
+    from zoo.serving import Pipeline
+    from zoo.text import CharacterTokenizer, SymbolTokenizer
+
+    letters, sounds = CharacterTokenizer("act"), SymbolTokenizer(["AE", "K", "T"])
+    cell = AttentionCell(keras.layers.GRUCell(8), LuongAttention())
+    model = Seq2Seq(RecurrentEncoder(7, 8, units=8), RecurrentDecoder(7, 8, cell))
+    pipeline = Pipeline(model, letters, sounds, {"beam_width": 3, "max_length": 8})
+    assert pipeline(["cat", "act"])["texts"].shape == (2, 3)
+    assert pipeline(["cat"], beam_width=5)["scores"].shape == (1, 5)
+    ```
+    """
+
+    def __init__(
+        self, model, source_tokenizer, target_tokenizer, search=None, max_source_length=100
+    ):
+        self.model = model
+        self.source_tokenizer = source_tokenizer
+        self.target_tokenizer = target_tokenizer
+        self.search = dict(search or {})
+        self.max_source_length = max_source_length
+        self.default_search = self.make_search()
+        self._compiled = {}
+        if not model.built:
+            ids = np.ones((1, 2), "int32")
+            model({"source": ids, "target": ids})
+
+    def make_search(self, **options):
+        """A search of this pipeline's decoder, by its own settings where `options` say nothing."""
+        if "beam_width" in options:  # all of a wider beam is wanted
+            options = {"num_results": options["beam_width"], **options}
+        tokenizer = self.target_tokenizer
+        unwritten = (tokenizer.pad_id, tokenizer.start_id, tokenizer.unknown_id)
+        options = {"forbidden_ids": unwritten, **self.search, **options}
+        return BeamSearchDecoder(self.model.decoder, **options)
+
+    def __call__(self, texts, batch_size=64, search=None, **options):
+        if isinstance(texts, (str, bytes)):
+            raise ValueError(f"`texts` must be a list of strings. Received: texts={texts!r}")
+        decode = self._compiled_decode(search, options)
+        # Texts of like length are searched together.
+        texts = [t.encode("utf-8", "replace") if isinstance(t, str) else t for t in _as_list(texts)]
+        order = np.argsort([len(t) for t in texts], kind="stable")
+        chunks = [order[i : i + batch_size] for i in range(0, max(len(order), 1), batch_size)]
+        results = [decode(tf.constant([texts[i] for i in c], tf.string)) for c in chunks]
+        back = np.argsort(order)
+        return {
+            name: tf.gather(tf.concat([result[name] for result in results], axis=0), back)
+            for name in results[0]
+        }
+
+    def _compiled_decode(self, search, options):
+        key = search if search is not None else tuple(sorted(options.items()))
+        if key not in self._compiled:
+            if search is None:
+                search = self.make_search(**options) if options else self.default_search
+            self._compiled[key] = tf.function(
+                lambda text: self.decode(text, search),
+                input_signature=[tf.TensorSpec((None,), tf.string)],
+            )
+        return self._compiled[key]
+
+    # What follows runs in the graph.
+
+    def decode(self, text, search=None):
+        """(batch,) strings to {"text", "score", "texts", "scores"}."""
+        source, _, size = self._sources(text)
+        result = (search or self.default_search)(*self.model.encoder(source))
+        texts = self.target_tokenizer.detokenize(result.tokens)  # (batch, n)
+        # The answer to an empty text is an empty text.
+        empty = ~tf.reduce_any(source != 0, axis=1, keepdims=True)  # (batch, 1)
+        first = tf.range(tf.shape(texts)[1]) == 0  # (n,)
+        texts = tf.where(empty, "", texts)[:size]
+        scores = tf.where(empty, tf.where(first, 0.0, IMPOSSIBLE), result.scores)[:size]
+        return {"text": texts[:, 0], "score": scores[:, 0], "texts": texts, "scores": scores}
+
+    def align(self, text):
+        """Which source tokens each token of the best answer looked at.
+
+        (batch,) strings to "source_tokens" (batch, source_length), "target_tokens" (batch, time)
+        and "alignments" (batch, time, source_length); "" and 0 where a row is shorter.
+        """
+        source, source_tokens, size = self._sources(text)
+        result = self.default_search(*self.model.encoder(source))
+        tokens, alignments = result.tokens[:, 0], result.alignments[:, 0]
+        ended = tf.cumsum(tf.cast(tokens == self.target_tokenizer.end_id, tf.int32), axis=1) > 0
+        is_token = ~ended & tf.reduce_any(source != 0, axis=1, keepdims=True)  # (batch, time)
+        time = tf.reduce_max(tf.reduce_sum(tf.cast(is_token, tf.int32), axis=1))
+        tokens = self.target_tokenizer.tokens(tf.where(is_token, tokens, 0))
+        alignments = tf.where(is_token[:, :, None], alignments, 0.0)
+        return {
+            "source_tokens": source_tokens[:size],
+            "target_tokens": tokens[:size, :time],
+            "alignments": alignments[:size, :time],
+        }
+
+    def score(self, text, target):
+        """(batch,) strings and targets to the "log_prob" (batch,) of each target.
+
+        A target that is longer than the search may write has -1e9.
+        """
+        return {"log_prob": self.teacher_forced(text, target)["log_prob"]}
+
+    def teacher_forced(self, text, target):
+        """Reads given targets: "log_prob", and tokens and alignments as `align` gives them."""
+        source, source_tokens, size = self._sources(text)
+        target = _never_empty(target)
+        ids = self.target_tokenizer.tokenize(target)
+        limit = self.default_search.max_length
+        too_long = ids.row_lengths() >= limit  # the end token counts too
+        ids = ids[:, : limit - 1].to_tensor(0)  # (batch, time)
+        ids = tf.pad(ids, ((0, 0), (1, 1)))
+        is_token = ids[:, 1:] != 0  # (batch, time + 1), False at the end
+        ends = tf.concat([tf.ones_like(is_token[:, :1]), is_token], axis=1)[:, :-1] & ~is_token
+        labels = tf.where(ends, self.target_tokenizer.end_id, ids[:, 1:])
+        start = tf.fill([tf.shape(ids)[0], 1], self.target_tokenizer.start_id)
+        inputs = {"source": source, "target": tf.concat([start, ids[:, 1:-1]], axis=1)}
+        logits, weights = self.model(inputs, return_attention_scores=True)
+        log_probs = tf.nn.log_softmax(tf.cast(logits, tf.float32))
+        log_probs = tf.gather(log_probs, labels, axis=2, batch_dims=2)
+        log_prob = tf.reduce_sum(tf.where(labels != 0, log_probs, 0.0), axis=1)  # (batch,)
+        empty = ~tf.reduce_any(source != 0, axis=1) & ~tf.reduce_any(is_token, axis=1)
+        log_prob = tf.where(too_long, IMPOSSIBLE, tf.where(empty, 0.0, log_prob))
+        return {
+            "log_prob": log_prob[:size],
+            "source_tokens": source_tokens[:size],
+            "target_tokens": self.target_tokenizer.tokens(ids[:, 1:-1])[:size],
+            "alignments": tf.where(is_token[:, :, None], weights, 0.0)[:size, :-1],
+        }
+
+    def _sources(self, text):
+        """Ids (rows, source_length), their tokens, and how many rows are asked for.
+
+        There is a row at least, and a column, whatever comes in.
+        """
+        ids = self.source_tokenizer.tokenize(_never_empty(text))[:, : self.max_source_length]
+        ids = ids.to_tensor(0)
+        ids = tf.pad(ids, ((0, 0), (0, tf.maximum(1 - tf.shape(ids)[1], 0))))
+        return ids, self.source_tokenizer.tokens(ids), tf.shape(text)[0]
+
+    def get_config(self):
+        """Plain data: everything but the weights. The model computes in float32."""
+        return {
+            "model": _with_policy(keras.saving.serialize_keras_object(self.model), "float32"),
+            "source_tokenizer": self.source_tokenizer.serialize(),
+            "target_tokenizer": self.target_tokenizer.serialize(),
+            "search": self.search,
+            "max_source_length": self.max_source_length,
+        }
+
+    @classmethod
+    def from_config(cls, config, dtype_policy="float32"):
+        """The pipeline of a config, its model with new weights."""
+        return cls(
+            keras.saving.deserialize_keras_object(_with_policy(config["model"], dtype_policy)),
+            zoo_text.deserialize(config["source_tokenizer"]),
+            zoo_text.deserialize(config["target_tokenizer"]),
+            config["search"],
+            config["max_source_length"],
+        )
+
+
+def _with_policy(config, name):
+    """A serialised layer with another dtype policy, and so have all layers in it."""
+    if isinstance(config, dict):
+        if config.get("class_name") == "DTypePolicy":
+            return {**config, "config": {"name": name}}
+        return {key: _with_policy(value, name) for key, value in config.items()}
+    if isinstance(config, (list, tuple)):
+        return [_with_policy(value, name) for value in config]
+    return config
+
+
+def _never_empty(strings):
+    """The strings, and where there are none, one empty string: what is shaped can be computed."""
+    missing = tf.cast(tf.equal(tf.shape(strings)[:1], 0), tf.int32)
+    return tf.concat([strings, tf.fill(missing, "")], axis=0)
+
+
+def _as_list(texts):
+    return texts.numpy().tolist() if isinstance(texts, tf.Tensor) else list(texts)

@@ -1,0 +1,53 @@
+import sys
+import time
+
+
+class Progress:
+    """One line that tells how far an epoch is, on a terminal, and a lasting line after each.
+
+    Arguments:
+        epochs: int.
+        steps: int, of an epoch.
+    """
+
+    def __init__(self, epochs, steps, file=None):
+        self.epochs = epochs
+        self.steps = steps
+        self.file = file or sys.stdout
+        self.is_terminal = self.file.isatty()
+        self.shown = self.tokens = 0.0
+
+    def show(self, epoch, step, loss, tokens):
+        """At most five times a second, since the sums of loss and tokens have to be waited for."""
+        now = time.monotonic()
+        if not self.is_terminal or now - self.shown < 0.2:
+            return
+        loss, tokens = float(loss), float(tokens)
+        speed = (tokens - self.tokens) / (now - self.shown) if tokens > self.tokens else 0
+        self.shown, self.tokens = now, tokens
+        done = step / self.steps
+        bar = ("#" * int(20 * done)).ljust(20, ".")
+        self._rewrite(
+            f"epoch {epoch + 1}/{self.epochs} [{bar}] {done:4.0%}"
+            f"  loss {loss / tokens:.3f}  {speed:,.0f} tokens/s"
+        )
+
+    def say(self, text):
+        """A line that stays only until the next."""
+        if self.is_terminal:
+            self._rewrite(text)
+
+    def keep(self, text):
+        if self.is_terminal:
+            self._rewrite("")
+        print(text, file=self.file, flush=True)
+
+    def _rewrite(self, text):
+        print(f"\r\x1b[K{text}", end="", file=self.file, flush=True)
+
+
+def duration(seconds):
+    """ "1:02:03", or "2:03" within an hour."""
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"

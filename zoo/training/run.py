@@ -1,0 +1,183 @@
+import dataclasses
+import io
+import json
+import os
+import pathlib
+import platform
+import shlex
+import sys
+import time
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+import zoo
+from zoo.serving import Pipeline, load
+
+
+class Run:
+    """The folder of a training: all that it takes to go on with it or to export it.
+
+        run.json         recipe, config, command, machine
+        pipeline.json    model, tokenizers and search, without weights
+        metrics.jsonl    a line for each epoch
+        tensorboard/     the same as curves
+        checkpoints/     state.npz to go on from, epoch-N.npz the last few epochs' weights,
+                         best.npz the averaged weights with the best score
+
+    Arguments:
+        config: the recipe's config, a `Settings`. Where its folder holds a run, that must have been
+            started with the same config.
+        recipe: str, the recipe's name.
+        data: dict of `Examples` by the name of their split, for the model card.
+    """
+
+    def __init__(self, config, recipe, data):
+        self.path = pathlib.Path(config.output)
+        self.config = config
+        self.checkpoints = self.path / "checkpoints"
+        self.resumes = (self.path / "run.json").exists()
+        described = dataclasses.asdict(config)
+        if self.resumes:
+            self._require_same(recipe, described)
+        elif self.path.exists() and any(self.path.iterdir()):
+            raise FileExistsError(
+                f"{self.path} is not empty and holds no run (no run.json). Choose another --output"
+            )
+        else:
+            self.checkpoints.mkdir(parents=True, exist_ok=True)
+            about = {
+                "recipe": recipe,
+                "task": type(config).__doc__.splitlines()[0],
+                "config": described,
+                "data": {
+                    **{split: str(examples.report) for split, examples in data.items()},
+                    "licence": next(iter(data.values())).licence,
+                },
+                "examples": next(reversed(data.values())).sources[:8],
+                "command": shlex.join([pathlib.Path(sys.argv[0]).name, *sys.argv[1:]]),
+                "zoo": zoo.__version__,
+                "tensorflow": tf.__version__,
+                "machine": machine(),
+            }
+            _write(self.path / "run.json", _json(about))
+        keras.utils.set_random_seed(config.seed)
+
+    def _require_same(self, recipe, described):
+        about = read_about(self.path)
+        before = {"recipe": about["recipe"], **about["config"]}
+        for name, now in {"recipe": recipe, **described}.items():
+            if name not in ("output", "save_minutes") and before.get(name) != now:
+                raise ValueError(
+                    f"{self.path} holds a run with {name}={before.get(name)}. Received: "
+                    f"{name}={now}. Choose another --output, or leave the option out to go on"
+                )
+
+    def pipeline(self, make):
+        """The run's pipeline: the one that it began with, that of `init_from`, or `make()`."""
+        policy = {"none": "float32", "bfloat16": "mixed_bfloat16"}[self.config.mixed_precision]
+        file = self.path / "pipeline.json"
+        if self.has("state"):
+            return Pipeline.from_config(json.loads(file.read_text()), policy)
+        pipeline = load(self.config.init_from) if self.config.init_from else make()
+        if policy != "float32":
+            weights = pipeline.model.get_weights()
+            pipeline = Pipeline.from_config(pipeline.get_config(), policy)
+            pipeline.model.set_weights(weights)
+        _write(file, _json(pipeline.get_config()))
+        return pipeline
+
+    def save(self, name, variables, **state):
+        """Writes variables and a state of plain data, whole or not at all."""
+        arrays = {f"{i:04d}": np.asarray(v.value) for i, v in enumerate(variables)}
+        file = io.BytesIO()
+        np.savez(file, state=np.array(json.dumps(state)), **arrays)
+        _write(self.checkpoints / f"{name}.npz", file.getvalue())
+
+    def read(self, name):
+        """The arrays and the state of a checkpoint."""
+        return read_checkpoint(self.path, name)
+
+    def has(self, name):
+        return (self.checkpoints / f"{name}.npz").exists()
+
+    def save_epoch(self, epoch, variables):
+        """Keeps the weights after an epoch, and of those before it as many as are averaged."""
+        self.save(f"epoch-{epoch}", variables)
+        (self.checkpoints / f"epoch-{epoch - self.config.average}.npz").unlink(missing_ok=True)
+
+    def average(self, epoch):
+        """The mean of the weights after the last epochs."""
+        first = max(1, epoch - self.config.average + 1)
+        total = None
+        for i in range(first, epoch + 1):
+            arrays, _ = self.read(f"epoch-{i}")
+            total = arrays if total is None else [a + b for a, b in zip(total, arrays, strict=True)]
+        return [array / (epoch - first + 1) for array in total]
+
+    def forget_after(self, epoch):
+        """Takes back the lines of metrics.jsonl that a killed run wrote after its checkpoint."""
+        file = self.path / "metrics.jsonl"
+        lines = file.read_text().splitlines(keepends=True) if file.exists() else []
+        kept = [line for line in lines if line.endswith("\n") and json.loads(line)["epoch"] <= epoch]
+        _write(file, "".join(kept).encode())
+
+    def log(self, values):
+        """Appends a line to metrics.jsonl and a point to each curve of TensorBoard."""
+        with open(self.path / "metrics.jsonl", "a", encoding="utf-8") as file:
+            file.write(json.dumps({**values, "time": round(time.time())}) + "\n")
+        writer = tf.summary.create_file_writer(str(self.path / "tensorboard"))
+        with writer.as_default(step=values["step"]):
+            for name, value in values.items():
+                tf.summary.scalar(name, value)
+        writer.close()
+
+
+def read_about(path):
+    """What run.json says of the run in a folder."""
+    file = pathlib.Path(path) / "run.json"
+    if not file.exists():
+        raise FileNotFoundError(f"{path} holds no run: there is no {file}. `zoo train` makes one")
+    return json.loads(file.read_text(encoding="utf-8"))
+
+
+def stored_config(cls, path):
+    """The config of the run in a folder, or None where there is no run of such a config."""
+    if not (pathlib.Path(path) / "run.json").exists():
+        return None
+    config = read_about(path)["config"]
+    names = {field.name for field in dataclasses.fields(cls)}
+    return cls(**{**config, "output": path}) if set(config) == names else None
+
+
+def read_checkpoint(path, name):
+    """The arrays and the state that a run wrote under a name."""
+    with np.load(pathlib.Path(path) / "checkpoints" / f"{name}.npz") as file:
+        state = json.loads(str(file["state"]))
+        return [file[key] for key in sorted(file.files) if key != "state"], state
+
+
+def machine():
+    """The machine in a few words."""
+    name = platform.processor() or platform.machine()
+    cpuinfo = pathlib.Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        names = [line for line in cpuinfo.read_text().splitlines() if line.startswith("model name")]
+        name = names[0].split(":", 1)[1].strip() if names else name
+    gpus = len(tf.config.list_physical_devices("GPU"))
+    return f"{os.cpu_count()} cores of {name}" + (f", {gpus} GPUs" if gpus else ", no GPU")
+
+
+def _json(data):
+    return (json.dumps(data, ensure_ascii=False, indent=1) + "\n").encode("utf-8")
+
+
+def _write(path, data):
+    """Writes a file whole or not at all."""
+    part = path.with_name(path.name + ".part")
+    with open(part, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    part.replace(path)

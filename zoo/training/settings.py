@@ -1,0 +1,71 @@
+import dataclasses
+from typing import Literal
+
+
+@dataclasses.dataclass(kw_only=True)
+class Settings:
+    """What every training can be told. A recipe's own config is a subclass.
+
+    Example:
+
+    ```python
+    import dataclasses
+    from zoo.training.settings import Settings
+
+    @dataclasses.dataclass(kw_only=True)
+    class Config(Settings):
+        units: int = 256
+        epochs: int = 30  # twice the default: the data is small
+
+    assert Config(output="runs/mine", units=128).epochs == 30
+    ```
+    """
+
+    output: str
+    """Folder of the run. A run that is there goes on where it stopped."""
+    init_from: str | None = None
+    """SavedModel whose model and tokenizers the training starts from."""
+    epochs: int = 20
+    """Times through the data."""
+    batch_tokens: int = 4096
+    """Tokens of a batch, on its longer side."""
+    num_buckets: int = 6
+    """Different shapes of batches, at the most."""
+    max_length: int = 100
+    """Tokens of the longest example to train on; longer ones are counted and left out."""
+    learning_rate: float = 1e-3
+    """The highest, which the warm-up ends at."""
+    warmup_steps: int = 500
+    """Steps over which the learning rate rises from zero."""
+    decay: Literal["cosine", "inverse_sqrt", "constant"] = "cosine"
+    """How the learning rate falls afterwards; a cosine reaches zero with the last epoch."""
+    clip_norm: float = 1.0
+    """Longest gradient, over all weights together."""
+    label_smoothing: float = 0.1
+    """Probability that is spread over the vocabulary."""
+    average: int = 5
+    """Last epochs whose weights are averaged; the mean is what is scored and exported."""
+    patience: int = 0
+    """Epochs without a better score after which the training stops; 0 is never."""
+    mixed_precision: Literal["none", "bfloat16"] = "none"
+    """Computes in bfloat16 and keeps weights, softmax and loss in float32."""
+    jit: bool = False
+    """Compiles the training step with XLA, once for each shape of batch."""
+    save_minutes: float = 5.0
+    """Minutes between checkpoints; there is one after each epoch anyway."""
+    seed: int = 1
+    """Of weights, dropout and the order of examples."""
+
+    def __post_init__(self):
+        self.output = str(self.output)
+        for name in ("epochs", "batch_tokens", "num_buckets", "max_length", "average"):
+            self._require(name, getattr(self, name) >= 1, "at least 1")
+        for name in ("learning_rate", "clip_norm"):
+            self._require(name, getattr(self, name) > 0, "above 0")
+        for name in ("warmup_steps", "patience", "save_minutes", "seed"):
+            self._require(name, getattr(self, name) >= 0, "0 or more")
+        self._require("label_smoothing", 0 <= self.label_smoothing < 1, "in [0, 1)")
+
+    def _require(self, name, is_right, wanted):
+        if not is_right:
+            raise ValueError(f"`{name}` must be {wanted}. Received: {name}={getattr(self, name)}")

@@ -1,0 +1,70 @@
+import keras
+import tensorflow as tf
+
+from zoo.training.token_crossentropy import token_losses
+from zoo.training.warmup import Warmup
+
+
+class Trainer:
+    """One step of training, on however many replicas the strategy has.
+
+    Losses are summed and divided by the tokens of all replicas together, and gradients are clipped
+    after they are added up: how many replicas share a batch changes nothing.
+
+    Arguments:
+        model: a built `Seq2Seq`.
+        settings: a `Settings`.
+        total_steps: int, the steps of the whole training.
+    """
+
+    def __init__(self, model, settings, total_steps):
+        self.model = model
+        self.settings = settings
+        self.strategy = tf.distribute.get_strategy()
+        self.schedule = Warmup(
+            settings.learning_rate, settings.warmup_steps, settings.decay, total_steps
+        )
+        with self.strategy.scope():
+            # 0.98: what Transformers and short trainings both like (Vaswani et al. 2017)
+            self.optimizer = keras.optimizers.Adam(self.schedule, beta_2=0.98)
+            self.optimizer.build(model.trainable_variables)
+        # XLA compiles the step for each shape of batch; without it, one graph takes all shapes.
+        ids = tf.TensorSpec((None, None), tf.int32)
+        self.step = tf.function(
+            lambda batch: self.strategy.run(self._step, args=(batch,)),
+            input_signature=[{"source": ids, "target": ids}],
+            autograph=False,
+            jit_compile=settings.jit,
+        )
+
+    def _step(self, batch):
+        """Updates the weights; gives the summed loss and the number of tokens."""
+        replicas = tf.distribute.get_replica_context()
+        inputs = {"source": batch["source"], "target": batch["target"][:, :-1]}
+        labels = batch["target"][:, 1:]
+        tokens = tf.math.count_nonzero(labels, dtype=tf.float32)
+        all_tokens = replicas.all_reduce("sum", tokens)
+        variables = self.model.trainable_variables
+        with tf.GradientTape() as tape:
+            logits = self.model(inputs, training=True)
+            losses, _ = token_losses(labels, logits, self.settings.label_smoothing)
+            total = tf.reduce_sum(losses)
+            loss = total / tf.maximum(all_tokens, 1.0)
+        gradients = tape.gradient(loss, [variable.value for variable in variables])
+        gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]  # embeddings' too
+        gradients = replicas.all_reduce("sum", gradients)
+        gradients, _ = tf.clip_by_global_norm(gradients, self.settings.clip_norm)
+        # The optimizer adds up what the replicas hand it: all hand it the same.
+        share = 1.0 / self.strategy.num_replicas_in_sync
+        self.optimizer.apply([gradient * share for gradient in gradients], variables)
+        return total, tokens
+
+    @property
+    def learning_rate(self):
+        """That of the next step."""
+        return float(self.schedule(self.optimizer.iterations))
+
+    @property
+    def variables(self):
+        """All that a later step depends on: weights, states of dropout, the optimizer's moments."""
+        return [*self.model.variables, *self.optimizer.variables]
