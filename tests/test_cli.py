@@ -1,23 +1,212 @@
+"""The commands as a user types them, from a folder of words to pictures and scores."""
+
+import gzip
+import json
+import pathlib
 import subprocess
 import sys
 
 import keras
+import pytest
+
+from tests.tools import run_zoo
+from tests.training.tools import SMALL, write_dictionary
+from zoo.evaluation.metrics import evaluate
+
+ROOT = pathlib.Path(__file__).parents[1]
 
 
-def zoo(*arguments):
-    code = "from zoo.cli import main; main()"
-    return subprocess.run(
-        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A folder with words/, runs/tiny and saved_models/tiny."""
+    place = tmp_path_factory.mktemp("place")
+    write_dictionary(place / "words")
+    options = ["--data", "words", "--epochs", 4, "--num-results", 3, *SMALL]
+    done = run_zoo("train", "pronounce", "--output", "runs/tiny", *options, cwd=place)
+    assert done.returncode == 0, done.stderr
+    assert "train: 2000 examples" in done.stdout
+    done = run_zoo("export", "runs/tiny", "--output", "saved_models/tiny", cwd=place)
+    assert done.returncode == 0, done.stderr
+    assert "saved_models/tiny/1" in done.stdout
+    words, answers = zip(
+        *(line.split("\t") for line in (place / "words/dev.tsv").read_text().splitlines()),
+        strict=True,
     )
+    (place / "words.txt").write_text("\n".join(words) + "\n")
+    (place / "answers.txt").write_text("\n".join(answers) + "\n")
+    return place
+
+
+def zoo(place, *arguments, **kwargs):
+    done = run_zoo(*arguments, cwd=place, **kwargs)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""  # nothing of TensorFlow's starting up
+    return done.stdout
+
+
+def lines_of(path):
+    return path.read_text().splitlines()
+
+
+def test_predict_prints_a_line_for_a_line(place):
+    words = lines_of(place / "words.txt")
+    answers = zoo(place, "predict", "saved_models/tiny", *words[:3]).splitlines()
+    assert len(answers) == 3
+    lines = "\n".join([*words[:3], "", *words[3:]])
+    piped = zoo(place, "predict", "saved_models/tiny", input=lines).splitlines()
+    assert piped[:3] == answers
+    assert piped[3] == ""
+    assert len(piped) == len(words) + 1
+    # The newest version is meant, or the one that is named.
+    assert zoo(place, "predict", "saved_models/tiny/1", words[0]).splitlines() == answers[:1]
+
+
+def test_predict_n_best(place):
+    word = lines_of(place / "words.txt")[0]
+    best = zoo(place, "predict", "saved_models/tiny", word).strip()
+    rows = zoo(place, "predict", "saved_models/tiny", word, "--n-best", "2").splitlines()
+    scores, texts = zip(*(row.split("\t") for row in rows), strict=True)
+    assert len(rows) == 2
+    assert texts[0] == best
+    assert float(scores[0]) >= float(scores[1])
+    row = json.loads(zoo(place, "predict", "saved_models/tiny", word, "--n-best", "2", "--json"))
+    assert (row["input"], row["text"], row["texts"]) == (word, best, list(texts))
+    assert row["scores"] == pytest.approx([float(score) for score in scores], abs=1e-3)
+
+
+def test_evaluate_scores_what_predict_says(place):
+    words, answers = lines_of(place / "words.txt"), lines_of(place / "answers.txt")
+    said = zoo(place, "predict", "saved_models/tiny", *words).splitlines()
+    arguments = ("evaluate", "saved_models/tiny", "--source", "words.txt", "--reference")
+    scores = json.loads(zoo(place, *arguments, "answers.txt", "--metric", "wer", "per"))
+    references = [[answer] for answer in answers]
+    assert scores == evaluate(said, references, ["wer", "per"])
+    # A wrong reference for one line, and beside it, in another file, what the model says.
+    (place / "wrong.txt").write_text("\n".join(["X", *answers[1:]]) + "\n")
+    with gzip.open(place / "more.txt.gz", "wt") as file:
+        file.write("\n".join([said[0], *("" for _ in words[1:])]) + "\n")
+    worse = json.loads(zoo(place, *arguments, "wrong.txt", "--metric", "wer"))
+    better = json.loads(zoo(place, *arguments, "wrong.txt", "more.txt.gz"))  # by wer and per
+    assert worse["wer"]["score"] == pytest.approx(better["wer"]["score"] + 100 / len(words))
+    # The run wrote the same score down.
+    about = json.loads((place / "saved_models/tiny/1/zoo.json").read_text())
+    assert about["scores"] == scores
+
+
+def test_score_is_the_score_of_predict(place):
+    word = lines_of(place / "words.txt")[0]
+    rows = zoo(place, "predict", "saved_models/tiny", word, "--n-best", "3").splitlines()
+    scores, texts = zip(*(row.split("\t") for row in rows), strict=True)
+    (place / "source.txt").write_text(f"{word}\n" * 3)
+    (place / "target.txt").write_text("\n".join(texts) + "\n")
+    arguments = ("score", "saved_models/tiny", "--source", "source.txt", "--target", "target.txt")
+    rows = [row.split("\t") for row in zoo(place, *arguments).splitlines()]
+    assert [float(row[0]) for row in rows] == pytest.approx([float(s) for s in scores], abs=2e-4)
+    assert [row[1] for row in rows] == list(texts)
+    rows = [json.loads(row) for row in zoo(place, *arguments, "--json").splitlines()]
+    for row, text in zip(rows, texts, strict=True):
+        assert row["target_tokens"] == text.split()
+        assert row["source_tokens"] == list(word)
+        assert [sum(weights) for weights in row["alignments"]] == pytest.approx(
+            [1.0] * len(text.split()), abs=1e-2
+        )
+
+
+def test_plot_draws(place):
+    word = lines_of(place / "words.txt")[0]
+    assert zoo(place, "plot", "saved_models/tiny", word, "--output", "heat.png") == "heat.png\n"
+    assert (place / "heat.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_list_shows_recipes_and_models(place):
+    rows = zoo(place, "list").splitlines()
+    score = json.loads((place / "saved_models/tiny/1/zoo.json").read_text())["scores"]["wer"]
+    assert any(row.split()[0] == "pronounce" for row in rows)
+    assert any(row.split()[0] == "tiny" and f"wer {score['score']:.2f}" in row for row in rows)
+
+
+def test_a_model_is_trained_on(place):
+    """--init-from begins where the SavedModel is, not where a new model would."""
+    options = ["--data", "words", "--epochs", 1, "--init-from", "saved_models/tiny", *SMALL]
+    zoo(place, "train", "pronounce", "--output", "runs/more", *options, "--warmup-steps", 1)
+    first, more = (
+        [json.loads(line)["loss"] for line in lines_of(place / "runs" / name / "metrics.jsonl")]
+        for name in ("tiny", "more")
+    )
+    assert more[0] < (first[0] + first[-1]) / 2
 
 
 def test_info_tells_the_versions():
-    run = zoo("info")
-    assert run.returncode == 0
-    assert f"keras {keras.__version__}" in run.stdout.splitlines()
+    done = run_zoo("info")
+    assert done.returncode == 0
+    assert f"keras {keras.__version__}" in done.stdout.splitlines()
 
 
-def test_an_unknown_command_is_a_usage_error():
-    run = zoo("dance")
-    assert run.returncode == 2
-    assert "Traceback" not in run.stderr
+MISTAKES = {
+    "command": (["dance"], 2, "dance"),
+    "option": (["predict", "saved_models/tiny", "--n-bets", "3"], 2, "n-bets"),
+    "recipe": (["train", "dance", "--output", "runs/x"], 2, "dance"),
+    "value": (["train", "pronounce", "--output", "runs/x", "--epochs", "0"], 2, "epochs"),
+    "model": (["predict", "saved_models/none", "word"], 1, "saved_models/none is no SavedModel"),
+    "n-best": (["predict", "saved_models/tiny", "word", "--n-best", "9"], 1, "must be 1 to 3"),
+    "run": (["export", "runs/none", "--output", "saved_models/x"], 1, "runs/none holds no run"),
+    "data": (["train", "pronounce", "--output", "runs/x", "--data", "none"], 1, "Received: none"),
+    "file": (
+        ["evaluate", "saved_models/tiny", "--source", "none.txt", "--reference", "answers.txt"],
+        1,
+        "none.txt",
+    ),
+    "lines": (
+        ["evaluate", "saved_models/tiny", "--source", "words.txt", "--reference", "three.txt"],
+        1,
+        "three.txt must have as many lines as words.txt. Received: 3 and 60",
+    ),
+    "empty": (
+        ["score", "saved_models/tiny", "--source", "empty.txt", "--target", "words.txt"],
+        1,
+        "empty.txt is empty",
+    ),
+    "ending": (
+        ["plot", "saved_models/tiny", "word", "--output", "heat.doc"],
+        1,
+        "heat.doc",
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_told_in_a_line(place, mistake):
+    (place / "three.txt").write_text("A\nB\nC\n")
+    (place / "empty.txt").write_text("")
+    arguments, code, message = MISTAKES[mistake]
+    done = run_zoo(*arguments, cwd=place)
+    assert done.returncode == code, done.stderr
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    if code == 1:
+        assert done.stderr.count("\n") == 1
+        assert done.stderr.startswith("zoo: ")
+    assert not (place / "runs/x").exists()
+
+
+def test_a_recipe_runs_by_itself(place):
+    recipe = [sys.executable, ROOT / "recipes" / "pronounce.py"]
+    options = ["--data", "words", "--epochs", 1, *SMALL]
+    done = subprocess.run(
+        [*map(str, [*recipe, "train", "--output", "runs/alone", *options])],
+        cwd=place, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "best: epoch 1" in done.stdout
+
+
+def test_reading_less_than_all_is_no_error(place):
+    words = " ".join(lines_of(place / "words.txt"))
+    command = f"zoo predict saved_models/tiny {words} | head -1"
+    binaries = pathlib.Path(sys.executable).parent
+    done = subprocess.run(
+        ["bash", "-c", f"set -o pipefail; PATH={binaries}:$PATH; {command}"],
+        cwd=place, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert "Traceback" not in done.stderr
+    assert "BrokenPipe" not in done.stderr

@@ -2,6 +2,8 @@
 
 import itertools
 import pathlib
+import subprocess
+import sys
 
 import keras
 import numpy as np
@@ -163,3 +165,13 @@ def attention_decoder(
     inner = cells[0] if layers == 1 else stack(cells)
     inner = AttentionCell(inner, ATTENTIONS[attention](5), **options)
     return RecurrentDecoder(vocabulary_size, 4, inner, initial_state, feed_summary)
+
+
+# The command as a user runs it: the script that pip installed.
+ZOO = pathlib.Path(sys.executable).parent / "zoo"
+
+
+def run_zoo(*arguments, **kwargs):
+    """Runs the command `zoo` to its end."""
+    command = [str(ZOO), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, **kwargs)

@@ -2,6 +2,7 @@
 
 import functools
 import importlib.util
+import logging
 import os
 import pathlib
 import sys
@@ -36,6 +37,7 @@ def load_recipes():
 
 def main(recipe=None):
     """Runs the command line; a recipe that is run as a script passes itself."""
+    logging.getLogger("absl").setLevel(logging.ERROR)  # tensorflow-datasets is talkative
     try:
         _run(recipe)
     except KeyboardInterrupt:

@@ -1,3 +1,5 @@
+import pathlib
+
 import numpy as np
 from matplotlib.figure import Figure  # without pyplot: no window, no global state
 
@@ -25,6 +27,11 @@ def plot_heat_map(source_tokens, target_tokens, weights, path, title=None):
         raise ValueError(
             f"`weights` must have shape ({len(target_tokens)}, {len(source_tokens)}), a row for "
             f"each target token. Received: weights.shape={weights.shape}"
+        )
+    endings = Figure().canvas.get_supported_filetypes()
+    if pathlib.Path(path).suffix.removeprefix(".").lower() not in endings:
+        raise ValueError(
+            f"`path` must end in one of {', '.join(sorted(endings))}. Received: {path}"
         )
     side, margin = 0.34, 1.0  # inches a token, and for the labels
     size = (max(3.0, side * weights.shape[1] + margin), max(2.4, side * weights.shape[0] + margin))

@@ -144,25 +144,27 @@ class Pipeline:
         target = _never_empty(target)
         ids = self.target_tokenizer.tokenize(target)
         limit = self.default_search.max_length
-        too_long = ids.row_lengths() >= limit  # the end token counts too
-        ids = ids[:, : limit - 1].to_tensor(0)  # (batch, time)
-        ids = tf.pad(ids, ((0, 0), (1, 1)))
-        is_token = ids[:, 1:] != 0  # (batch, time + 1), False at the end
-        ends = tf.concat([tf.ones_like(is_token[:, :1]), is_token], axis=1)[:, :-1] & ~is_token
-        labels = tf.where(ends, self.target_tokenizer.end_id, ids[:, 1:])
+        too_long = ids.row_lengths() > limit
+        # The end token follows the last one, except where search has no room for it either.
+        ids = tf.pad(ids[:, :limit].to_tensor(0), ((0, 0), (0, 1)))[:, :limit]  # (batch, time)
+        is_token = ids != 0
+        ends = tf.pad(is_token, ((0, 0), (1, 0)), constant_values=True)[:, :-1] & ~is_token
+        labels = tf.where(ends, self.target_tokenizer.end_id, ids)
         start = tf.fill([tf.shape(ids)[0], 1], self.target_tokenizer.start_id)
-        inputs = {"source": source, "target": tf.concat([start, ids[:, 1:-1]], axis=1)}
+        inputs = {"source": source, "target": tf.concat([start, ids[:, :-1]], axis=1)}
         logits, weights = self.model(inputs, return_attention_scores=True)
         log_probs = tf.nn.log_softmax(tf.cast(logits, tf.float32))
         log_probs = tf.gather(log_probs, labels, axis=2, batch_dims=2)
         log_prob = tf.reduce_sum(tf.where(labels != 0, log_probs, 0.0), axis=1)  # (batch,)
         empty = ~tf.reduce_any(source != 0, axis=1) & ~tf.reduce_any(is_token, axis=1)
         log_prob = tf.where(too_long, IMPOSSIBLE, tf.where(empty, 0.0, log_prob))
+        longest = tf.reduce_max(tf.reduce_sum(tf.cast(is_token, tf.int32), axis=1))
+        alignments = tf.where(is_token[:, :, None], weights, 0.0)
         return {
             "log_prob": log_prob[:size],
             "source_tokens": source_tokens[:size],
-            "target_tokens": self.target_tokenizer.tokens(ids[:, 1:-1])[:size],
-            "alignments": tf.where(is_token[:, :, None], weights, 0.0)[:size, :-1],
+            "target_tokens": self.target_tokenizer.tokens(ids)[:size, :longest],
+            "alignments": alignments[:size, :longest],
         }
 
     def _sources(self, text):

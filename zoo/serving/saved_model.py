@@ -7,6 +7,8 @@ import tensorflow_text  # noqa: F401  registers the ops of tokenizers
 from zoo.serving.pipeline import Pipeline
 
 ABOUT = "zoo.json"
+# What TensorFlow raises at missing, cut off or changed files.
+DAMAGE = (OSError, ValueError, LookupError, RuntimeError, tf.errors.OpError)
 
 
 def find_version(path):
@@ -32,7 +34,10 @@ def versions(path):
 def read_about(path):
     """What zoo.json says of a SavedModel: recipe, config, data, scores, pipeline."""
     file = find_version(path) / ABOUT
-    return json.loads(file.read_text(encoding="utf-8"))
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{file} is damaged: {error}") from error
 
 
 class SavedModel:
@@ -53,7 +58,7 @@ class SavedModel:
         self.path = find_version(path)
         try:
             self.loaded = tf.saved_model.load(str(self.path))
-        except (OSError, ValueError, tf.errors.OpError) as error:
+        except DAMAGE as error:
             reason = str(error).splitlines()[0]
             raise ValueError(f"{self.path} cannot be loaded: {reason}") from error
         self.about = read_about(self.path)
@@ -89,7 +94,7 @@ def load(path):
         reader = tf.train.load_checkpoint(str(path / "variables" / "variables"))
         for i, variable in enumerate(pipeline.model.weights):
             variable.assign(reader.get_tensor(f"weights/{i}/.ATTRIBUTES/VARIABLE_VALUE"))
-    except (ValueError, tf.errors.OpError) as error:
+    except DAMAGE as error:
         reason = str(error).splitlines()[0]
         raise ValueError(f"{path} has damaged or other variables: {reason}") from error
     return pipeline

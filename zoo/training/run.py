@@ -120,7 +120,9 @@ class Run:
         """Takes back the lines of metrics.jsonl that a killed run wrote after its checkpoint."""
         file = self.path / "metrics.jsonl"
         lines = file.read_text().splitlines(keepends=True) if file.exists() else []
-        kept = [line for line in lines if line.endswith("\n") and json.loads(line)["epoch"] <= epoch]
+        kept = [
+            line for line in lines if line.endswith("\n") and json.loads(line)["epoch"] <= epoch
+        ]
         _write(file, "".join(kept).encode())
 
     def log(self, values):

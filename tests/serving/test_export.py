@@ -1,0 +1,241 @@
+"""A SavedModel answers as the pipeline that it was made of, wherever it is and whatever it gets."""
+
+import json
+import pathlib
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow.core.protobuf import saved_model_pb2
+from tensorflow_serving.apis import prediction_log_pb2
+
+import zoo
+from tests.serving.tools import tiny_pipeline
+from tests.tools import close
+from zoo.serving import Pipeline, SavedModel, export
+
+WORDS = ["cab", "a", "decade", "", "bead", "fabled", "é", "facade"]
+
+# What a server is: TensorFlow, the ops of tensorflow-text, and nothing of ours.
+SERVER = """
+import pickle, resource, sys
+import tensorflow as tf
+import tensorflow_text
+
+folder, requests, results = sys.argv[1:]
+signatures = tf.saved_model.load(folder).signatures
+answers = []
+for signature, columns in pickle.load(open(requests, "rb")):
+    columns = {name: tf.constant(values, tf.string) for name, values in columns.items()}
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    answer = {k: v.numpy() for k, v in signatures[signature](**columns).items()}
+    answer["megabytes"] = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    answers.append(answer)
+assert not any(name.split(".")[0] == "zoo" for name in sys.modules)
+pickle.dump(answers, open(results, "wb"))
+"""
+
+
+def serve(folder, requests, tmp_path):
+    """Answers requests, a list of (signature, columns), in a process without the zoo."""
+    (tmp_path / "requests").write_bytes(pickle.dumps(requests))
+    arguments = [str(folder), str(tmp_path / "requests"), str(tmp_path / "results")]
+    subprocess.run([sys.executable, "-c", SERVER, *arguments], check=True, cwd=tmp_path)
+    return pickle.loads((tmp_path / "results").read_bytes())
+
+
+@pytest.fixture(scope="module")
+def pipeline():
+    return tiny_pipeline()
+
+
+@pytest.fixture(scope="module")
+def folder(pipeline, tmp_path_factory):
+    about = {"recipe": "tiny", "scores": {"wer": {"score": 12.3, "signature": "wer|lines:1"}}}
+    return export(pipeline, tmp_path_factory.mktemp("models") / "tiny", about, WORDS)
+
+
+def test_it_answers_as_the_pipeline_in_a_process_without_the_zoo(pipeline, tmp_path):
+    made = export(pipeline, tmp_path / "here" / "tiny", examples=WORDS)
+    moved = made.parents[1].rename(tmp_path / "elsewhere") / "tiny" / "1"
+    texts = pipeline(WORDS)
+    columns = {"text": WORDS, "target": texts["texts"][:, 1].numpy().tolist()}
+    requests = [
+        ("serving_default", {"text": WORDS}),
+        ("align", {"text": WORDS}),
+        ("score", columns),
+    ]
+    default, align, score = serve(moved, requests, tmp_path)
+    for name in ("text", "texts"):
+        assert default[name].tolist() == texts[name].numpy().tolist()
+    for name in ("score", "scores"):
+        close(default[name], texts[name], 1e-4)
+    here = pipeline.align(tf.constant(WORDS))
+    assert align["target_tokens"].tolist() == here["target_tokens"].numpy().tolist()
+    close(align["alignments"], here["alignments"], 1e-4)
+    close(score["log_prob"][4:], texts["scores"][4:, 1], 1e-4)
+
+
+def test_anything_is_answered(folder, tmp_path):
+    rng = np.random.default_rng(1)
+    noise = [rng.bytes(rng.integers(0, 40)) for _ in range(2000)]
+    awkward = [
+        b"",
+        b" ",
+        b"\x00",
+        b"\xff" * 100,
+        "e\u0301\u202emixed \U0001f600 \u05e9\u05dc\u05d5\u05dd".encode(),
+        b"a" * 10_000,
+        ("\U0001f600" * 10_000).encode(),
+    ]
+    batches = [noise, awkward, [], [b""], [b"a" * 10_000] * 64]
+    targets = [noise[::-1], awkward[::-1], [], [b""], [b"B " * 10_000] * 64]
+    requests = [("serving_default", {"text": batch}) for batch in batches]
+    requests += [("align", {"text": batch}) for batch in batches]
+    requests += [
+        ("score", {"text": batch, "target": target})
+        for batch, target in zip(batches, targets, strict=True)
+    ]
+    answers = serve(folder, requests, tmp_path)
+    for (_, columns), answer in zip(requests, answers, strict=True):
+        assert answer.pop("megabytes") < 500
+        for values in answer.values():
+            assert len(values) == len(columns["text"])
+            if values.dtype == object:
+                assert all(isinstance(text.decode("utf-8"), str) for text in values.ravel())
+            else:
+                assert np.isfinite(values).all()
+
+
+def test_rows_do_not_depend_on_each_other(folder):
+    model = SavedModel(folder)
+    (together,) = model("align", text=WORDS)
+    for i, word in enumerate(WORDS):
+        (alone,) = model("align", text=[word])
+        for name in ("source_tokens", "target_tokens"):
+            row = together[name][i].tolist()
+            size = alone[name].shape[1]
+            assert row[:size] == alone[name][0].tolist()
+            assert set(row[size:]) <= {b""}
+        _, time, source = alone["alignments"].shape
+        close(together["alignments"][i, :time, :source], alone["alignments"][0], 1e-4)
+        assert together["alignments"][i].sum() == pytest.approx(alone["alignments"].sum(), abs=1e-4)
+
+
+def test_there_is_nothing_in_the_graph_that_a_server_cannot_run(folder):
+    saved = saved_model_pb2.SavedModel.FromString((folder / "saved_model.pb").read_bytes())
+    (graph,) = [meta.graph_def for meta in saved.meta_graphs]
+    functions = graph.library.function
+    nodes = [*graph.node, *(node for function in functions for node in function.node_def)]
+    assert len(nodes) > 100
+    for node in nodes:
+        assert not any(word in node.op for word in ("PyFunc", "CudnnRNN", "Xla")), node.op
+        assert "Random" not in node.op  # nothing is drawn, and no state is changed
+    for function in functions:
+        must_compile = function.attr.get("_XlaMustCompile")
+        assert must_compile is None or not must_compile.b
+
+
+def test_warm_up_requests_are_what_clients_send(folder):
+    file = folder / "assets.extra" / "tf_serving_warmup_requests"
+    records = list(tf.data.TFRecordDataset(str(file)).as_numpy_iterator())
+    logs = [prediction_log_pb2.PredictionLog.FromString(record) for record in records]
+    signatures = tf.saved_model.load(str(folder)).signatures
+    seen = set()
+    for log in logs:
+        request = log.predict_log.request
+        columns = {k: tf.constant(tf.make_ndarray(v)) for k, v in request.inputs.items()}
+        answer = signatures[request.model_spec.signature_name](**columns)
+        sizes = {int(tensor.shape[0]) for tensor in answer.values()}
+        seen.add((request.model_spec.signature_name, *sizes))
+    names = ("serving_default", "align", "score")
+    assert seen == {(name, size) for name in names for size in (1, 8)}
+
+
+def test_each_export_is_the_next_version(pipeline, tmp_path):
+    (tmp_path / "tiny" / "7").mkdir(parents=True)  # someone else's, and taken
+    assert export(pipeline, tmp_path / "tiny").name == "8"
+    assert export(pipeline, tmp_path / "tiny").name == "9"
+    assert SavedModel(tmp_path / "tiny").path.name == "9"
+    assert SavedModel(tmp_path / "tiny" / "8").path.name == "8"
+
+
+def test_a_failed_export_leaves_nothing_behind(pipeline, tmp_path):
+    with pytest.raises(AttributeError):
+        export(pipeline, tmp_path / "tiny", examples=[None])
+    assert list((tmp_path / "tiny").iterdir()) == []
+
+
+def test_card_and_json_say_what_it_is(folder, pipeline):
+    about = json.loads((folder / "zoo.json").read_text())
+    assert about["recipe"] == "tiny"
+    assert about["pipeline"] == json.loads(json.dumps(pipeline.get_config()))
+    card = (folder / "README.md").read_text()
+    assert card.startswith("# tiny, version 1")
+    assert "| wer | 12.30 | `wer|lines:1` |" in card
+
+
+def test_load_gives_the_model_back(folder, pipeline):
+    loaded = zoo.load(folder)
+    for ours, theirs in zip(loaded.model.weights, pipeline.model.weights, strict=True):
+        np.testing.assert_array_equal(ours.numpy(), theirs.numpy())
+    (served,) = SavedModel(folder)("serving_default", text=WORDS)
+    answer = loaded(WORDS)
+    assert answer["texts"].numpy().tolist() == served["texts"].tolist()
+    close(answer["scores"], served["scores"], 1e-4)
+    assert loaded(WORDS, beam_width=2)["texts"].shape == (8, 2)
+    # Its dropout works again: it can be trained on.
+    inputs = {"source": np.array([[4, 5, 6]]), "target": np.array([[1, 4, 5]])}
+    assert np.ptp([loaded.model(inputs, training=True)[0, 0, 4].numpy() for _ in range(5)]) > 1e-4
+
+
+def test_a_loaded_model_can_be_sampled_from(folder):
+    """Ancestral sampling by the contract: how often a first symbol comes is its probability."""
+    loaded = zoo.load(folder)
+    decoder, encoded = loaded.model.decoder, loaded.model.encoder(np.array([[6, 4, 5]]))
+    state, source = decoder.begin(*encoded)
+    logits, _, _ = decoder.step(np.array([[1]]), state, source)
+    probabilities = tf.nn.softmax(logits[0, 0]).numpy()
+    drawn = tf.random.stateless_categorical(logits[0], 4000, seed=(1, 2))[0].numpy()
+    frequencies = np.bincount(drawn, minlength=len(probabilities)) / 4000
+    close(frequencies, probabilities, 0.04)
+    # A whole sample is a sequence whose steps the model scores like any other.
+    token, ids = np.array([[1]]), []
+    state, source = decoder.begin(*encoded)
+    for i in range(5):
+        logits, state, _ = decoder.step(token, state, source)
+        token = tf.random.stateless_categorical(logits[0], 1, seed=(i, 3)).numpy()
+        ids.append(int(token[0, 0]))
+    assert len(ids) == 5
+
+
+@pytest.mark.parametrize("damage", ["missing", "truncated"])
+def test_damage_is_told_in_a_line(pipeline, tmp_path, damage):
+    folder = export(pipeline, tmp_path / "tiny")
+    file = folder / "variables" / "variables.data-00000-of-00001"
+    if damage == "missing":
+        file.unlink()
+    else:
+        file.write_bytes(file.read_bytes()[:100])
+    for loader in (SavedModel, zoo.load):
+        with pytest.raises(ValueError, match=str(folder)) as error:
+            loader(folder)
+        assert "\n" not in str(error.value)
+
+
+def test_what_is_no_saved_model_is_told(tmp_path):
+    with pytest.raises(FileNotFoundError, match="is no SavedModel of the zoo"):
+        zoo.load(tmp_path)
+    with pytest.raises(FileNotFoundError, match="zoo list"):
+        SavedModel(pathlib.Path(tmp_path) / "nothing")
+
+
+def test_settings_of_search_survive(tmp_path):
+    pipeline = tiny_pipeline(length_penalty=0.6, min_length=3)
+    loaded = zoo.load(export(pipeline, tmp_path / "tiny"))
+    assert isinstance(loaded, Pipeline)
+    assert loaded.default_search.length_penalty == 0.6
+    assert all(len(t.decode().split()) >= 2 for t in loaded(["cab"])["texts"].numpy().ravel())

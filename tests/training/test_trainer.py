@@ -1,0 +1,83 @@
+"""A step of training does what the formulas say, on the weights that it should."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.serving.tools import tiny_pipeline
+from tests.tools import close, log_softmax
+from zoo.serving import Pipeline
+from zoo.training.settings import Settings
+from zoo.training.trainer import Trainer
+
+BATCH = {
+    "source": np.array([[4, 5, 6, 0], [7, 8, 9, 4], [0, 0, 0, 0]], "int32"),
+    "target": np.array([[1, 4, 5, 2, 0], [1, 6, 7, 8, 2], [0, 0, 0, 0, 0]], "int32"),
+}
+
+
+def trainer(total_steps=100, dropout=0.0, **settings):
+    settings = {"learning_rate": 0.01, "warmup_steps": 0, "decay": "constant", **settings}
+    model = tiny_pipeline(dropout=dropout).model
+    return Trainer(model, Settings(output="nowhere", **settings), total_steps)
+
+
+def test_the_loss_is_summed_over_tokens_and_padding_counts_for_nothing():
+    one = trainer(label_smoothing=0.1)
+    inputs = {"source": BATCH["source"], "target": BATCH["target"][:, :-1]}
+    log_probs = log_softmax(one.model(inputs).numpy())
+    labels = BATCH["target"][:, 1:]
+    expected = 0.0
+    for row, column in zip(*np.nonzero(labels), strict=True):
+        q = np.full(log_probs.shape[-1], 0.1 / log_probs.shape[-1])
+        q[labels[row, column]] += 0.9
+        expected -= (q * log_probs[row, column]).sum()
+    loss, tokens = one.step(BATCH)
+    close(loss, expected, 1e-4)
+    assert float(tokens) == 7
+
+
+@pytest.mark.parametrize("jit", [False, True])
+def test_rows_without_tokens_and_more_padding_change_no_update(jit):
+    one, other = trainer(jit=jit), trainer(jit=jit)
+    wide = {name: np.pad(ids[:2], ((0, 3), (0, 2))) for name, ids in BATCH.items()}
+    for _ in range(2):
+        one.step(BATCH)
+        other.step(wide)
+    moved = 0
+    for a, b, start in zip(
+        one.model.weights, other.model.weights, tiny_pipeline().model.weights, strict=True
+    ):
+        close(a, b, 1e-4)
+        moved += np.abs(a.numpy() - start.numpy()).max() > 1e-3
+    assert moved == len(one.model.weights)
+
+
+def test_gradients_are_clipped_together():
+    """Adam is blind to the length of a gradient, its moments are not."""
+    moments = {}
+    for clip_norm in (1e9, 1e-3):
+        one = trainer(clip_norm=clip_norm)
+        one.step(BATCH)
+        named = {v.path: v.numpy() for v in one.optimizer.variables if v.path.endswith("_momentum")}
+        moments[clip_norm] = np.concatenate([value.ravel() for value in named.values()]) / 0.1
+    assert np.linalg.norm(moments[1e9]) > 0.01
+    assert np.linalg.norm(moments[1e-3]) == pytest.approx(1e-3, rel=1e-3)
+    direction = moments[1e9] / np.linalg.norm(moments[1e9])
+    close(moments[1e-3] / 1e-3, direction, 1e-3)
+
+
+def test_mixed_precision_learns_with_weights_in_float32():
+    pipeline = tiny_pipeline(dropout=0.0)
+    model = Pipeline.from_config(pipeline.get_config(), "mixed_bfloat16").model
+    settings = {"learning_rate": 0.05, "warmup_steps": 0, "decay": "constant", "label_smoothing": 0}
+    one = Trainer(model, Settings(output="nowhere", **settings), 100)
+    losses = [float(one.step(BATCH)[0]) for _ in range(30)]
+    assert losses[-1] < losses[0] / 2
+    assert {tf.as_dtype(v.dtype) for v in model.weights} == {tf.float32}
+
+
+def test_settings_that_cannot_be():
+    for name, value in {"epochs": 0, "label_smoothing": 1.0, "clip_norm": 0.0}.items():
+        with pytest.raises(ValueError, match=f"`{name}` must be .*Received: {name}={value}"):
+            Settings(output="nowhere", **{name: value})
