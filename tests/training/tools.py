@@ -28,5 +28,25 @@ def pronounce(word):
 
 
 # Options with which a run on these words takes seconds.
-SMALL = """--units 24 --layers 1 --embedding-dim 8 --batch-tokens 256 --average 2 --num-buckets 2
-    --dropout 0.1 --recurrent-dropout 0.1 --learning-rate 0.02 --warmup-steps 10""".split()
+SMALL = [
+    "--units",
+    "24",
+    "--layers",
+    "1",
+    "--embedding-dim",
+    "8",
+    "--batch-tokens",
+    "256",
+    "--average",
+    "2",
+    "--num-buckets",
+    "2",
+    "--dropout",
+    "0.1",
+    "--recurrent-dropout",
+    "0.1",
+    "--learning-rate",
+    "0.02",
+    "--warmup-steps",
+    "10",
+]
