@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
-.PHONY: install test lint format bench
+.PHONY: install demo test lint format bench
 
 install: $(VENV)/installed
 
@@ -12,6 +12,30 @@ $(VENV)/installed: setup.cfg pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test]'
 	touch $@
+
+# A small model in about two minutes, all the way to the picture of what it looked at.
+DEMO := --units 128 --layers 1 --embedding-dim 64 --dropout 0.1 --recurrent-dropout 0 \
+	--batch-tokens 1024 --num-buckets 4 --learning-rate 4e-3 --epochs 3 --average 1
+DICTIONARY := gunzip -c zoo/data/cmudict/dev.tsv.gz
+
+demo: install
+	$(BIN)/zoo train pronounce --output runs/demo $(DEMO)
+	$(BIN)/zoo export runs/demo --output runs/demo/saved_models/pronounce
+	$(DICTIONARY) | cut -f1 > runs/demo/words.txt
+	$(DICTIONARY) | cut -f2 > runs/demo/first.txt
+	$(DICTIONARY) | cut -f3 > runs/demo/second.txt
+	$(BIN)/zoo evaluate runs/demo/saved_models/pronounce --source runs/demo/words.txt \
+		--reference runs/demo/first.txt runs/demo/second.txt
+	$(BIN)/zoo predict runs/demo/saved_models/pronounce schadenfreude kombucha gremblewick --n-best 3
+	$(BIN)/zoo plot runs/demo/saved_models/pronounce schadenfreude --output runs/demo/heat.png
+	@echo
+	@echo "Where it looked as it wrote: runs/demo/heat.png. To go on:"
+	@echo "  . $(BIN)/activate"
+	@echo "  zoo predict runs/demo/saved_models/pronounce YOUR WORDS     # try it"
+	@echo "  zoo train pronounce --output runs/pronounce                 # the full model, hours"
+	@echo "  zoo export runs/pronounce --output saved_models/pronounce   # the next version, for TF Serving"
+	@echo "  docker run -p 8501:8501 -v $(CURDIR)/runs/demo/saved_models/pronounce:/models/pronounce \\"
+	@echo "      -e MODEL_NAME=pronounce tensorflow/serving              # serve it"
 
 test: install lint
 	$(BIN)/pytest -q -n 2 --dist worksteal

@@ -65,8 +65,8 @@ def test_predict_n_best(place):
     word = lines_of(place / "words.txt")[0]
     best = zoo(place, "predict", "saved_models/tiny", word).strip()
     rows = zoo(place, "predict", "saved_models/tiny", word, "--n-best", "2").splitlines()
-    scores, texts = zip(*(row.split("\t") for row in rows), strict=True)
-    assert len(rows) == 2
+    inputs, scores, texts = zip(*(row.split("\t") for row in rows), strict=True)
+    assert inputs == (word, word)
     assert texts[0] == best
     assert float(scores[0]) >= float(scores[1])
     row = json.loads(zoo(place, "predict", "saved_models/tiny", word, "--n-best", "2", "--json"))
@@ -96,7 +96,7 @@ def test_evaluate_scores_what_predict_says(place):
 def test_score_is_the_score_of_predict(place):
     word = lines_of(place / "words.txt")[0]
     rows = zoo(place, "predict", "saved_models/tiny", word, "--n-best", "3").splitlines()
-    scores, texts = zip(*(row.split("\t") for row in rows), strict=True)
+    _, scores, texts = zip(*(row.split("\t") for row in rows), strict=True)
     (place / "source.txt").write_text(f"{word}\n" * 3)
     (place / "target.txt").write_text("\n".join(texts) + "\n")
     arguments = ("score", "saved_models/tiny", "--source", "source.txt", "--target", "target.txt")

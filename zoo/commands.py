@@ -62,7 +62,7 @@ def predict(
     Args:
         saved_model: saved_models/NAME, or a version's folder.
         text: Texts; without any, the lines of the standard input.
-        n_best: Answers to each, best first, with their scores.
+        n_best: Answers to each, best first, in columns: the text, the score, the answer.
         json: Prints a line of JSON for each text.
     """
     model = _saved_model(saved_model)
@@ -85,7 +85,7 @@ def predict(
                 print(answers[0][0], flush=True)
             else:
                 for answer, score in answers:
-                    print(f"{score:.4f}\t{answer}", flush=True)
+                    print(f"{line}\t{score:.4f}\t{answer}", flush=True)
 
 
 def evaluate(

@@ -58,9 +58,9 @@ def load_examples(data, split, source=None, target=None, cache=None):
     builder.download_and_prepare()
     _require_split(builder, split)
     sources, targets = [], []
-    for example in tfds.as_numpy(builder.as_dataset(split)):
-        sources.append(example["source"].decode("utf-8"))
-        targets.append([text.decode("utf-8") for text in example["targets"]])
+    for batch in builder.as_dataset(split).ragged_batch(4096):  # many times faster than one by one
+        sources += [text.decode("utf-8") for text in batch["source"].numpy()]
+        targets += [[text.decode("utf-8") for text in row] for row in batch["targets"].to_list()]
     report = Report(**builder.info.metadata["reports"][split])
     return Examples(sources, targets, report, _licence(builder.info))
 
