@@ -2,7 +2,6 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-export TF_CPP_MIN_LOG_LEVEL ?= 2
 
 .PHONY: install demo test lint format bench
 
@@ -15,17 +14,16 @@ $(VENV)/installed: setup.cfg pyproject.toml constraints.txt
 
 # A small model in about two minutes, all the way to the picture of what it looked at.
 DEMO := --units 128 --layers 1 --embedding-dim 64 --dropout 0.1 --recurrent-dropout 0 \
-	--batch-tokens 1024 --num-buckets 4 --learning-rate 4e-3 --epochs 3 --average 1
+	--batch-tokens 1024 --num-buckets 4 --learning-rate 4e-3 --epochs 4 --average 1
 DICTIONARY := gunzip -c zoo/data/cmudict/dev.tsv.gz
 
 demo: install
 	$(BIN)/zoo train pronounce --output runs/demo $(DEMO)
 	$(BIN)/zoo export runs/demo --output runs/demo/saved_models/pronounce
 	$(DICTIONARY) | cut -f1 > runs/demo/words.txt
-	$(DICTIONARY) | cut -f2 > runs/demo/first.txt
-	$(DICTIONARY) | cut -f3 > runs/demo/second.txt
+	$(DICTIONARY) | cut -f2- > runs/demo/prons.txt
 	$(BIN)/zoo evaluate runs/demo/saved_models/pronounce --source runs/demo/words.txt \
-		--reference runs/demo/first.txt runs/demo/second.txt
+		--reference runs/demo/prons.txt
 	$(BIN)/zoo predict runs/demo/saved_models/pronounce schadenfreude kombucha gremblewick --n-best 3
 	$(BIN)/zoo plot runs/demo/saved_models/pronounce schadenfreude --output runs/demo/heat.png
 	@echo

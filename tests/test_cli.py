@@ -85,9 +85,12 @@ def test_evaluate_scores_what_predict_says(place):
     (place / "wrong.txt").write_text("\n".join(["X", *answers[1:]]) + "\n")
     with gzip.open(place / "more.txt.gz", "wt") as file:
         file.write("\n".join([said[0], *("" for _ in words[1:])]) + "\n")
+    both = [f"X\t{said[0]}", *answers[1:]]
+    (place / "both.txt").write_text("\n".join(both) + "\n")
     worse = json.loads(zoo(place, *arguments, "wrong.txt", "--metric", "wer"))
     better = json.loads(zoo(place, *arguments, "wrong.txt", "more.txt.gz"))  # by wer and per
     assert worse["wer"]["score"] == pytest.approx(better["wer"]["score"] + 100 / len(words))
+    assert json.loads(zoo(place, *arguments, "both.txt")) == better
     # The run wrote the same score down.
     about = json.loads((place / "saved_models/tiny/1/zoo.json").read_text())
     assert about["scores"] == scores

@@ -101,8 +101,8 @@ def evaluate(
     Args:
         saved_model: saved_models/NAME, or a version's folder.
         source: File of texts, a line each; .gz is read too.
-        reference: Files of right answers, line by line beside the texts. Where there are several,
-            each is right; an empty line in all but the first says that there is no more.
+        reference: Files of right answers, line by line beside the texts. A line may hold several
+            between tabs; of several files, all are right.
         metric: What to compute; by default what the model was trained by.
     """
     from zoo.evaluation.metrics import evaluate
@@ -113,7 +113,10 @@ def evaluate(
         raise ValueError(f"{model.path} does not say what it was trained by: name a --metric")
     lines = _read_lines(source)
     columns = [_same_length(source, lines, file) for file in reference]
-    references = [[first, *filter(None, others)] for first, *others in zip(*columns, strict=True)]
+    references = [
+        [answer for cell in row for answer in cell.split("\t") if answer]
+        for row in zip(*columns, strict=True)
+    ]
     answers = []
     for batch in _batches(lines):
         (result,) = model("serving_default", text=batch)

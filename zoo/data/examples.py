@@ -1,3 +1,4 @@
+import contextlib
 import pathlib
 from typing import NamedTuple
 
@@ -55,7 +56,8 @@ def load_examples(data, split, source=None, target=None, cache=None):
             "`data` must be a folder, 'cmu_dict' or 'tfds:NAME'. "
             f"Received: {data}, which is no folder"
         )
-    builder.download_and_prepare()
+    with contextlib.redirect_stdout(None):  # it would speak of a download
+        builder.download_and_prepare()
     _require_split(builder, split)
     sources, targets = [], []
     for batch in builder.as_dataset(split).ragged_batch(4096):  # many times faster than one by one
