@@ -194,13 +194,24 @@ def test_a_mistake_is_told_in_a_line(place, mistake):
 
 def test_a_recipe_runs_by_itself(place):
     recipe = [sys.executable, ROOT / "recipes" / "pronounce.py"]
-    options = ["--data", "words", "--epochs", 1, *SMALL]
+    options = ["--data", "words", "--epochs", 1, "--mixed-precision", "bfloat16", *SMALL]
     done = subprocess.run(
         [*map(str, [*recipe, "train", "--output", "runs/alone", *options])],
         cwd=place, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "best: epoch 1" in done.stdout
+    # What is exported of it computes in float32.
+    zoo(place, "export", "runs/alone", "--output", "saved_models/alone")
+    assert (
+        "bfloat16"
+        not in (place / "saved_models/alone/1/zoo.json").read_text().split('"pipeline"')[1]
+    )
+
+
+@pytest.mark.parametrize("recipe", sorted((ROOT / "recipes").glob("[!_]*.py")), ids=str)
+def test_a_recipe_is_short(recipe):
+    assert len(recipe.read_text().splitlines()) < 150
 
 
 def test_reading_less_than_all_is_no_error(place):

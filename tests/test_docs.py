@@ -12,32 +12,35 @@ import zoo
 MODULES = []  # more of zoo, which speaks of TensorFlow
 if keras.backend.backend() == "tensorflow":
     import zoo.data
+    import zoo.serving
     import zoo.text
     from zoo.evaluation import heat_map, metrics
+    from zoo.training import fit, progress, run, settings, trainer, warmup
 
-    MODULES = [zoo.data, zoo.text, heat_map, metrics]
+    MODULES = [zoo.data, zoo.serving, zoo.text, heat_map, metrics]
+    MODULES += [fit, progress, run, settings, trainer, warmup]
 
 # Public names whose documentation shows how they are used.
 EXAMPLES = [name for name in vars(zoo) if name[0].isupper() and name != "SearchResult"]
 EXAMPLES += ["CharacterTokenizer", "SymbolTokenizer", "SentencePieceTokenizer", "Batches"]
-EXAMPLES += ["load_examples", "evaluate", "plot_heat_map"]
+EXAMPLES += ["load_examples", "evaluate", "plot_heat_map", "Pipeline", "Settings", "Warmup"]
 
 ROOT = pathlib.Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-PUBLIC = [
+PUBLIC = {
     value
     for module in (zoo, *MODULES)
     for value in vars(module).values()
     if inspect.isclass(value) or inspect.isfunction(value)
     if value.__module__.startswith("zoo.") and not value.__name__.startswith("_")
-]
+}
 
 
 def blocks(text):
     return re.findall(r"^```python\n(.*?)^```", inspect.cleandoc(text), re.S | re.M)
 
 
-@pytest.mark.parametrize("public", PUBLIC, ids=lambda public: public.__name__)
+@pytest.mark.parametrize("public", sorted(PUBLIC, key=str), ids=lambda public: public.__name__)
 def test_docstrings(public):
     name, doc = public.__name__, public.__doc__
     assert doc, f"{name} has no docstring"

@@ -136,3 +136,11 @@ def test_other_settings_are_not_mixed_in(data, whole, tmp_path):
     assert done.returncode == 1
     assert "is not empty and holds no run" in done.stderr
     assert (tmp_path / "letter.txt").read_text() == "Dear all"
+
+
+def test_it_stops_when_nothing_gets_better(data, tmp_path):
+    options = ["--patience", 1, "--epochs", 9, "--learning-rate", 1e-9, "--jit"]
+    done = run_zoo(*arguments(data, tmp_path / "run"), *options)
+    assert done.returncode == 0, done.stderr
+    assert len(metrics(tmp_path / "run")) == 2
+    assert "best: epoch 1" in done.stdout
