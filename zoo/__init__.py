@@ -15,6 +15,8 @@ with quiet_command():
         RecurrentEncoder,
         ResidualRNNCells,
         SearchResult,
+        TransformerDecoder,
+        TransformerEncoder,
     )
     from zoo.models import Seq2Seq
     from zoo.training import TokenCrossentropy

@@ -16,6 +16,8 @@ from zoo import (
     LuongAttention,
     RecurrentDecoder,
     RecurrentEncoder,
+    TransformerDecoder,
+    TransformerEncoder,
 )
 
 QUERY_AND_VALUE = {"query_shape": (2, 3, 4), "value_shape": (2, 5, 4)}
@@ -48,6 +50,16 @@ LAYERS = {
         RecurrentDecoder,
         {"vocabulary_size": 9, "embedding_dim": 4, "cell": cell_of(query="previous_state")},
         {"tokens_shape": (2, 3), **ENCODED},
+    ),
+    "transformer_decoder": (
+        TransformerDecoder,
+        {"vocabulary_size": 9, "dim": 8, "num_layers": 1, "num_heads": 2},
+        {"tokens_shape": (2, 3), **ENCODED},
+    ),
+    "transformer_language_model": (
+        TransformerDecoder,
+        {"vocabulary_size": 9, "dim": 8, "num_layers": 1, "cross_attention": False},
+        {"tokens_shape": (2, 3)},
     ),
 }
 
@@ -86,6 +98,16 @@ def test_keras_checks_of_the_encoder(cell, bidirectional):
             "bidirectional": bidirectional,
             "residual": True,
         },
+        input_data=np.array([[3, 4, 5], [6, 7, 0]]),
+        run_training_check=False,
+    )
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
+def test_keras_checks_of_the_transformer_encoder(positions):
+    LayerTest().run_layer_test(
+        TransformerEncoder,
+        init_kwargs={"vocabulary_size": 9, "dim": 8, "num_layers": 1, "positions": positions},
         input_data=np.array([[3, 4, 5], [6, 7, 0]]),
         run_training_check=False,
     )

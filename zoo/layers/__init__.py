@@ -10,3 +10,5 @@ from zoo.layers.luong_attention import LuongAttention
 from zoo.layers.recurrent_decoder import RecurrentDecoder
 from zoo.layers.recurrent_encoder import RecurrentEncoder
 from zoo.layers.residual_rnn_cells import ResidualRNNCells
+from zoo.layers.transformer_decoder import TransformerDecoder
+from zoo.layers.transformer_encoder import TransformerEncoder

@@ -16,6 +16,13 @@ def integer(name, value, minimum):
     return number
 
 
+def divisor(name, value, whole_name, whole):
+    value = integer(name, value, 1)
+    if whole % value:
+        raise ValueError(f"`{name}` must divide {whole_name}={whole}. Received: {name}={value}")
+    return value
+
+
 def number(name, value):
     """The value as a float that is not negative."""
     try:
