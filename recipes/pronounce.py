@@ -40,7 +40,7 @@ from zoo.training.settings import Settings
 
 @dataclasses.dataclass(kw_only=True)
 class Config(Settings):
-    """Spelling to pronunciation, trained on the CMU dictionary."""
+    """Spelling to pronunciation: a word in letters, its phonemes between spaces."""
 
     data: str = "cmu_dict"
     """The dictionary that the zoo brings, or a folder with train.tsv and dev.tsv: a word, a tab,
@@ -70,7 +70,7 @@ def train(config):
     words = load_examples(config.data, "train")
     dev = load_examples(config.data, "validation")
     print(f"train: {words.report}\ndev: {dev.report}")
-    run = Run(config, "pronounce", {"train": words, "dev": dev})
+    run = Run(config, __file__, {"train": words, "dev": dev})
     spellings, sounds = words.pairs()
 
     # 2. The model, between the tokenizers of letters and phonemes.

@@ -130,8 +130,12 @@ def test_list_shows_recipes_and_models(place):
 
 def test_a_model_is_trained_on(place):
     """--init-from begins where the SavedModel is, not where a new model would."""
-    options = ["--data", "words", "--epochs", 1, "--init-from", "saved_models/tiny", *SMALL]
-    zoo(place, "train", "pronounce", "--output", "runs/more", *options, "--warmup-steps", 1)
+    options = ["--data", "words", "--epochs", 1, "--init-from", "saved_models/tiny"]
+    options += ["--batch-tokens", 256, "--warmup-steps", 1]
+    zoo(place, "train", "pronounce", "--output", "runs/more", *options)
+    # What describes the model is that of the SavedModel, not the recipe's default.
+    about = json.loads((place / "runs/more/run.json").read_text())
+    assert about["config"]["units"] == 24
     first, more = (
         [json.loads(line)["loss"] for line in lines_of(place / "runs" / name / "metrics.jsonl")]
         for name in ("tiny", "more")
@@ -148,10 +152,59 @@ def test_info_tells_the_versions():
 MISTAKES = {
     "command": (["dance"], 2, "dance"),
     "option": (["predict", "saved_models/tiny", "--n-bets", "3"], 2, "n-bets"),
-    "recipe": (["train", "dance", "--output", "runs/x"], 2, "dance"),
+    "recipe": (["train", "dance", "--output", "runs/x"], 2, "There is no recipe dance"),
     "value": (["train", "pronounce", "--output", "runs/x", "--epochs", "0"], 2, "epochs"),
     "model": (["predict", "saved_models/none", "word"], 1, "saved_models/none is no SavedModel"),
-    "n-best": (["predict", "saved_models/tiny", "word", "--n-best", "9"], 1, "must be 1 to 3"),
+    "n-best": (["predict", "saved_models/tiny", "word", "--n-best", "9"], 2, "must be 1 to 3"),
+    "no best": (["predict", "saved_models/tiny", "word", "--n-best", "0"], 2, "must be 1 to 3"),
+    "units": (["train", "pronounce", "--output", "runs/x", "--units", "0"], 1, "units=0"),
+    "width": (["train", "pronounce", "--output", "runs/x", "--num-results", "9"], 1, "beam_width"),
+    "length": (
+        ["train", "pronounce", "--output", "runs/x", "--max-length", "1"],
+        1,
+        "max_length=1",
+    ),
+    "tfds": (["train", "pronounce", "--output", "runs/x", "--data", "tfds:nope"], 1, "tfds:nope"),
+    "start": (
+        ["train", "pronounce", "--output", "runs/x", "--init-from", "saved_models/none"],
+        1,
+        "saved_models/none is no SavedModel",
+    ),
+    "other model": (
+        [
+            *("train", "pronounce", "--output", "runs/x", "--data", "words"),
+            *("--init-from", "saved_models/tiny", "--units", "77"),
+        ],
+        1,
+        "`units` is 24 in saved_models/tiny, whose model is trained on. Received: units=77",
+    ),
+    "dropout": (["train", "pronounce", "--output", "runs/x", "--dropout", "1.5"], 1, "dropout=1.5"),
+    "no dev": (
+        ["train", "pronounce", "--output", "runs/x", "--data", "trainonly"],
+        1,
+        "trainonly should hold files for validation too, named validation or valid or val or dev",
+    ),
+    "several answers": (
+        ["score", "saved_models/tiny", "--source", "words.txt", "--target", "several.txt"],
+        1,
+        "several between tabs on line 1",
+    ),
+    "into a version": (
+        ["export", "runs/tiny", "--output", "saved_models/tiny/1"],
+        1,
+        "is a version itself",
+    ),
+    "folder for a file": (
+        ["score", "saved_models/tiny", "--source", "words", "--target", "words.txt"],
+        1,
+        "words: Is a directory",
+    ),
+    "damaged run": (["export", "broken", "--output", "saved_models/x"], 1, "run.json is damaged"),
+    "damaged file": (
+        ["score", "saved_models/tiny", "--source", "cut.gz", "--target", "words.txt"],
+        1,
+        "cut.gz is damaged",
+    ),
     "run": (["export", "runs/none", "--output", "saved_models/x"], 1, "runs/none holds no run"),
     "data": (["train", "pronounce", "--output", "runs/x", "--data", "none"], 1, "Received: none"),
     "file": (
@@ -181,11 +234,19 @@ MISTAKES = {
 def test_a_mistake_is_told_in_a_line(place, mistake):
     (place / "three.txt").write_text("A\nB\nC\n")
     (place / "empty.txt").write_text("")
+    (place / "cut.gz").write_bytes(gzip.compress(b"word\n" * 999)[:-12])
+    (place / "several.txt").write_text("A\tB\n" * 60)
+    (place / "trainonly").mkdir(exist_ok=True)
+    (place / "trainonly" / "train.tsv").write_text("a\tA\n")
+    (place / "broken").mkdir(exist_ok=True)
+    (place / "broken" / "run.json").write_text('{"recipe": ')
     arguments, code, message = MISTAKES[mistake]
     done = run_zoo(*arguments, cwd=place)
     assert done.returncode == code, done.stderr
     assert message in done.stderr
     assert "Traceback" not in done.stderr
+    if done.stderr.startswith("zoo: "):
+        assert done.stderr.count("\n") == 1
     if code == 1:
         assert done.stderr.count("\n") == 1
         assert done.stderr.startswith("zoo: ")
@@ -212,6 +273,12 @@ def test_a_recipe_runs_by_itself(place):
 @pytest.mark.parametrize("recipe", sorted((ROOT / "recipes").glob("[!_]*.py")), ids=str)
 def test_a_recipe_is_short(recipe):
     assert len(recipe.read_text().splitlines()) < 150
+
+
+def test_bytes_that_are_no_text_are_answered(place):
+    done = run_zoo("predict", "saved_models/tiny", b"a\xffb", "--json", cwd=place)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["input"] == "a\ufffdb"
 
 
 def test_reading_less_than_all_is_no_error(place):

@@ -173,5 +173,5 @@ ZOO = pathlib.Path(sys.executable).parent / "zoo"
 
 def run_zoo(*arguments, **kwargs):
     """Runs the command `zoo` to its end."""
-    command = [str(ZOO), *map(str, arguments)]
+    command = [ZOO, *(x if isinstance(x, bytes) else str(x) for x in arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=False, **kwargs)

@@ -11,6 +11,7 @@ import traceback
 import tyro
 
 from zoo import commands
+from zoo.errors import UsageError
 
 HERE = pathlib.Path(__file__).parent
 RECIPES = HERE.parent / "recipes"
@@ -29,9 +30,15 @@ def load_recipes():
     recipes = {}
     for path in sorted(RECIPES.glob("[!_]*.py")):
         spec = importlib.util.spec_from_file_location(f"recipes.{path.stem}", path)
-        recipes[path.stem] = importlib.util.module_from_spec(spec)
-        sys.modules[spec.name] = recipes[path.stem]
-        spec.loader.exec_module(recipes[path.stem])
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[spec.name] = module
+        try:
+            spec.loader.exec_module(module)
+        except Exception as error:  # the others are well
+            reason = f"{type(error).__name__}: {error}"
+            print(f"zoo: {path} cannot be loaded: {reason}", file=sys.stderr)
+            continue
+        recipes[path.stem] = module
     return recipes
 
 
@@ -47,17 +54,24 @@ def main(recipe=None):
     except Exception as error:
         if not _is_for_the_user(error):
             raise
-        print(f"zoo: {error}", file=sys.stderr)
+        is_errno = isinstance(error, OSError) and error.strerror and error.filename
+        message = f"{error.filename}: {error.strerror}" if is_errno else error
+        print(f"zoo: {message}", file=sys.stderr)
         sys.exit(getattr(error, "exit_code", 1))
 
 
 def _run(recipe):
-    recipes = load_recipes() if recipe is None else {}
+    # Recipes are code: what does not need them does not run them.
+    wanted = recipe is None and sys.argv[1:2] in (["train"], ["list"])
+    recipes = load_recipes() if wanted else {}
     app = tyro.extras.SubcommandApp()
     if recipe is None:
-        train = tyro.extras.SubcommandApp()
+        train = tyro.extras.SubcommandApp() if recipes else lambda: None
         for name, module in recipes.items():
             train.command(module.Config, name=name)
+        named = sys.argv[2] if sys.argv[1:2] == ["train"] and len(sys.argv) > 2 else "-"
+        if not named.startswith("-") and named not in recipes:
+            raise UsageError(f"There is no recipe {named}. There is: {', '.join(recipes)}")
         app.command(train, name="train", help="Trains a recipe, or goes on with a run.")
         lists = functools.partial(commands.list_all, recipes)
         app.command(lambda: lists, name="list", help=commands.list_all.__doc__)
@@ -69,6 +83,7 @@ def _run(recipe):
     parsed = app.cli(prog="zoo", description=__doc__, config=(tyro.conf.FlagCreatePairsOff,))
     if isinstance(parsed, functools.partial):
         return parsed()
+    parsed.validate()
     # A run that is there goes on with its own config, where the command line says nothing else.
     from zoo.training.run import stored_config
 

@@ -11,6 +11,8 @@ from typing import Annotated, Literal
 import numpy as np
 import tyro
 
+from zoo.errors import UsageError
+
 Path = Annotated[str, tyro.conf.arg(metavar="PATH")]
 SavedModelPath = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="SAVED_MODEL")]
 MetricName = Literal["wer", "accuracy", "per", "bleu", "chrf"]
@@ -65,18 +67,24 @@ def predict(
         n_best: Answers to each, best first, in columns: the text, the score, the answer.
         json: Prints a line of JSON for each text.
     """
+    from zoo.layers.hypotheses import NONE
+    from zoo.serving.pipeline import to_bytes
+
     model = _saved_model(saved_model)
-    for lines in _batches(text or _standard_input()):
-        (result,) = model("serving_default", text=lines)
-        most = result["texts"].shape[1]
-        if not 1 <= n_best <= most:
-            raise ValueError(
-                f"`--n-best` must be 1 to {most}, as many as {model.path} was exported with. "
-                f"Received: {n_best}"
-            )
+    most = model.num_results
+    if not 1 <= n_best <= most:
+        raise UsageError(
+            f"`--n-best` must be 1 to {most}, as many as {model.path} was exported with. "
+            f"Received: {n_best}"
+        )
+    # Who types wants an answer to each line.
+    size = 1 if not text and sys.stdin.isatty() else 64
+    for lines in _batches(text or _standard_input(), size):
+        result = model("serving_default", text=lines)
+        lines = [line.decode("utf-8", "replace") for line in to_bytes(lines)]
         for line, texts, scores in zip(lines, result["texts"], result["scores"], strict=True):
             answers = [(t.decode(), float(s)) for t, s in zip(texts, scores, strict=True)][:n_best]
-            answers = [answer for answer in answers if answer[1] > -1e9]  # not the empty places
+            answers = [answer for answer in answers if answer[1] > NONE]  # not the empty places
             if json:
                 texts, scores = zip(*answers, strict=True)
                 about = {"input": line, "text": texts[0], "score": scores[0]}
@@ -119,7 +127,7 @@ def evaluate(
     ]
     answers = []
     for batch in _batches(lines):
-        (result,) = model("serving_default", text=batch)
+        result = model("serving_default", text=batch)
         answers += [text.decode() for text in result["text"]]
         _tell(f"{len(answers)} of {len(lines)} lines")
     _tell("")
@@ -135,7 +143,7 @@ def score(saved_model: SavedModelPath, /, *, source: Path, target: Path, json: b
     Args:
         saved_model: saved_models/NAME, or a version's folder.
         source: File of texts, a line each; .gz is read too.
-        target: File of answers to them, line by line.
+        target: File of answers to them, one on each line.
         json: Prints a line of JSON for each pair, with the weights.
     """
     import tensorflow as tf
@@ -144,9 +152,15 @@ def score(saved_model: SavedModelPath, /, *, source: Path, target: Path, json: b
 
     pipeline = load(saved_model)
     text = tf.TensorSpec((None,), tf.string)
-    forced = tf.function(pipeline.teacher_forced, input_signature=[text, text])
+    forced = tf.function(pipeline.teacher_forced, [text, text], autograph=False)
     lines = _read_lines(source)
     targets = _same_length(source, lines, target)
+    several = next((i for i, line in enumerate(targets, 1) if "\t" in line), None)
+    if several:
+        raise ValueError(
+            f"{target} must have one answer on each line. Received: several between tabs on line "
+            f"{several}; `cut -f1` takes the first"
+        )
     for batch, other in zip(_batches(lines), _batches(targets), strict=True):
         results = {name: tensor.numpy() for name, tensor in forced(batch, other).items()}
         for i, line in enumerate(batch):
@@ -160,7 +174,7 @@ def score(saved_model: SavedModelPath, /, *, source: Path, target: Path, json: b
                 rounded = np.round(weights.astype("float64"), 4).tolist()
                 _print_json({**about, "target_tokens": tokens, "alignments": rounded})
             else:
-                looked = [f"{w.argmax()}-{j}" for j, w in enumerate(weights) if len(sources)]
+                looked = [f"{w.argmax()}-{j}" for j, w in enumerate(weights) if w.size]
                 print(f"{about['log_prob']:.4f}\t{about['target']}\t{' '.join(looked)}")
 
 
@@ -181,12 +195,14 @@ def plot(
     from zoo.evaluation.heat_map import plot_heat_map
 
     model = _saved_model(saved_model)
-    (result,) = model("align", text=[text])
+    result = model("align", text=[text])
     sources = [token.decode() for token in result["source_tokens"][0] if token]
     targets = [token.decode() for token in result["target_tokens"][0] if token]
     if not sources or not targets:
         raise ValueError(f"There is nothing to draw: the model answers nothing to {text!r}")
     weights = result["alignments"][0][: len(targets), : len(sources)]
+    if not weights.size:
+        raise ValueError(f"There is nothing to draw: {model.path} has no attention")
     plot_heat_map(sources, targets, weights, output)
     print(output)
 
@@ -220,7 +236,10 @@ def _batches(lines, size=64):
 def _read_lines(path):
     from zoo.data.pairs import read_lines
 
-    lines = list(read_lines(pathlib.Path(path)))
+    try:
+        lines = list(read_lines(pathlib.Path(path)))
+    except EOFError as error:
+        raise ValueError(f"{path} is damaged: {error}") from error
     if not lines:
         raise ValueError(f"{path} is empty")
     return lines

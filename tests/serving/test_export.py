@@ -14,7 +14,7 @@ from tensorflow_serving.apis import prediction_log_pb2
 
 import zoo
 from tests.serving.tools import tiny_pipeline
-from tests.tools import close
+from tests.tools import close, log_softmax
 from zoo.serving import Pipeline, SavedModel, export
 
 WORDS = ["cab", "a", "decade", "", "bead", "fabled", "é", "facade"]
@@ -112,9 +112,9 @@ def test_anything_is_answered(folder, tmp_path):
 
 def test_rows_do_not_depend_on_each_other(folder):
     model = SavedModel(folder)
-    (together,) = model("align", text=WORDS)
+    together = model("align", text=WORDS)
     for i, word in enumerate(WORDS):
-        (alone,) = model("align", text=[word])
+        alone = model("align", text=[word])
         for name in ("source_tokens", "target_tokens"):
             row = together[name][i].tolist()
             size = alone[name].shape[1]
@@ -163,6 +163,21 @@ def test_each_export_is_the_next_version(pipeline, tmp_path):
     assert SavedModel(tmp_path / "tiny" / "8").path.name == "8"
 
 
+def test_a_version_is_not_there_before_it_is_whole(pipeline, tmp_path):
+    seen = []
+
+    class Examples(list):
+        def __iter__(self):  # the model is written, the warm-up requests are next
+            seen.extend(path.name for path in (tmp_path / "tiny").iterdir())
+            return super().__iter__()
+
+    export(pipeline, tmp_path / "tiny", examples=Examples(["cab"]))
+    assert len(seen) == 1
+    assert seen[0].startswith(".")
+    assert [path.name for path in (tmp_path / "tiny").iterdir()] == ["1"]
+    assert (tmp_path / "tiny" / "1").stat().st_mode & 0o777 == 0o755
+
+
 def test_a_failed_export_leaves_nothing_behind(pipeline, tmp_path):
     with pytest.raises(AttributeError):
         export(pipeline, tmp_path / "tiny", examples=[None])
@@ -175,14 +190,14 @@ def test_card_and_json_say_what_it_is(folder, pipeline):
     assert about["pipeline"] == json.loads(json.dumps(pipeline.get_config()))
     card = (folder / "README.md").read_text()
     assert card.startswith("# tiny, version 1")
-    assert "| wer | 12.30 | `wer|lines:1` |" in card
+    assert "| wer | 12.30 | wer\\|lines:1 |" in card
 
 
 def test_load_gives_the_model_back(folder, pipeline):
     loaded = zoo.load(folder)
     for ours, theirs in zip(loaded.model.weights, pipeline.model.weights, strict=True):
         np.testing.assert_array_equal(ours.numpy(), theirs.numpy())
-    (served,) = SavedModel(folder)("serving_default", text=WORDS)
+    served = SavedModel(folder)("serving_default", text=WORDS)
     answer = loaded(WORDS)
     assert answer["texts"].numpy().tolist() == served["texts"].tolist()
     close(answer["scores"], served["scores"], 1e-4)
@@ -202,14 +217,17 @@ def test_a_loaded_model_can_be_sampled_from(folder):
     drawn = tf.random.stateless_categorical(logits[0], 4000, seed=(1, 2))[0].numpy()
     frequencies = np.bincount(drawn, minlength=len(probabilities)) / 4000
     close(frequencies, probabilities, 0.04)
-    # A whole sample is a sequence whose steps the model scores like any other.
-    token, ids = np.array([[1]]), []
+    # Whole samples are sequences that the model scores as it scores any other.
+    token, total = np.array([[1]]), 0.0
     state, source = decoder.begin(*encoded)
+    ids = [1]
     for i in range(5):
         logits, state, _ = decoder.step(token, state, source)
         token = tf.random.stateless_categorical(logits[0], 1, seed=(i, 3)).numpy()
         ids.append(int(token[0, 0]))
-    assert len(ids) == 5
+        total += log_softmax(logits.numpy())[0, 0, ids[-1]]
+    forced = log_softmax(decoder(np.array([ids[:-1]]), *encoded).numpy())[0]
+    close(total, forced[np.arange(5), ids[1:]].sum(), 1e-4)
 
 
 @pytest.mark.parametrize("damage", ["missing", "truncated"])
@@ -224,6 +242,17 @@ def test_damage_is_told_in_a_line(pipeline, tmp_path, damage):
         with pytest.raises(ValueError, match=str(folder)) as error:
             loader(folder)
         assert "\n" not in str(error.value)
+
+
+def test_another_model_in_zoo_json_is_told(pipeline, tmp_path):
+    folder = export(pipeline, tmp_path / "tiny")
+    text = (folder / "zoo.json").read_text()
+    (folder / "zoo.json").write_text(text.replace('"bridge"', '"zeros"'))
+    with pytest.raises(ValueError, match="its weights are not those of the model"):
+        zoo.load(folder)
+    (folder / "zoo.json").write_text("{}")
+    with pytest.raises(ValueError, match=f"{folder} cannot be loaded"):
+        zoo.load(folder)
 
 
 def test_what_is_no_saved_model_is_told(tmp_path):

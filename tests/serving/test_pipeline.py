@@ -1,14 +1,16 @@
 """Text in, text out: the same answers however they are asked for."""
 
 import json
+import sys
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from tests.serving.tools import tiny_pipeline
 from tests.tools import close
-from zoo import GreedyDecoder
+from zoo import GreedyDecoder, RecurrentDecoder, RecurrentEncoder, Seq2Seq
 from zoo.serving import Pipeline
 
 WORDS = ["cab", "a", "decade", "bead", "fabled", "x", "facade"]
@@ -88,9 +90,64 @@ def test_a_long_text_is_read_up_to_its_limit(pipeline):
     assert strings(pipeline([word])["texts"]) == strings(pipeline([word[:20]])["texts"])
 
 
-def test_one_string_is_not_a_list_of_letters(pipeline):
-    with pytest.raises(ValueError, match="`texts` must be a list of strings. Received: texts='a'"):
-        pipeline("a")
+@pytest.mark.parametrize(
+    ("call", "message"),
+    {
+        "one string": (lambda p: p("a"), "`texts` must be a list of strings. Received: texts='a'"),
+        "numbers": (lambda p: p([1]), r"Received: texts=\[1\]"),
+        "batch_size": (lambda p: p(["a"], batch_size=0), "Received: batch_size=0"),
+        "both": (
+            lambda p: p(["a"], search=p.make_search(), beam_width=2),
+            "`search` has its own settings. Received: .*beam_width",
+        ),
+    }.values(),
+)
+def test_errors_say_what_was_received(pipeline, call, message):
+    with pytest.raises(ValueError, match=message):
+        call(pipeline)
+
+
+def test_what_a_shell_could_not_decode_is_text_too(pipeline):
+    assert pipeline(["ca\udcff"])["text"] == pipeline([b"ca\xff"])["text"]
+
+
+def test_another_search_for_good(pipeline):
+    wide = pipeline.with_search(beam_width=6)
+    assert wide(["cab"])["texts"].shape == (1, 6)
+    assert strings(wide(WORDS)["texts"]) == strings(pipeline(WORDS, beam_width=6)["texts"])
+    assert pipeline.with_search(length_penalty=0.5)(["cab"])["texts"].shape == (1, 3)
+    pipeline.search["beam_width"] = 1  # a copy: what is compiled cannot be changed so
+    assert pipeline.search["beam_width"] == 4
+
+
+def test_a_model_without_attention():
+    letters, sounds = pipeline_of_tokenizers()
+    model = Seq2Seq(
+        RecurrentEncoder(letters.vocabulary_size, 8, units=6),
+        RecurrentDecoder(sounds.vocabulary_size, 8, keras.layers.GRUCell(6)),
+    )
+    plain = Pipeline(model, letters, sounds, {"max_length": 8})
+    answer = plain(["cab"])
+    scored = plain.score(tf.constant(["cab"]), answer["texts"][:, 0])
+    close(scored["log_prob"], answer["score"], 1e-4)
+    assert plain.align(tf.constant(["cab"]))["alignments"].shape[2] == 0
+
+
+def pipeline_of_tokenizers():
+    pipeline = tiny_pipeline()
+    return pipeline.source_tokenizer, pipeline.target_tokenizer
+
+
+def test_a_search_on_a_machine_with_a_gpu_is_traced_for_any_machine(pipeline, monkeypatch):
+    """Keras chooses cuDNN as it traces, by what it sees: here it seems to see a GPU."""
+    rnn = sys.modules["keras.src.backend.tensorflow.rnn"]
+    monkeypatch.setattr(rnn, "_is_gpu_available", lambda: True)
+    decode = tf.function(lambda text: pipeline.decode(text), autograph=False)
+    graph = decode.get_concrete_function(tf.TensorSpec((None,), tf.string)).graph
+    functions = graph.as_graph_def().library.function
+    operations = {node.op for function in functions for node in function.node_def}
+    operations |= {operation.type for operation in graph.get_operations()}
+    assert not any("Cudnn" in operation for operation in operations)
 
 
 def test_the_score_of_an_answer_is_the_score_that_search_gave(pipeline):
@@ -101,6 +158,14 @@ def test_the_score_of_an_answer_is_the_score_that_search_gave(pipeline):
     for i in range(3):
         log_probs = pipeline.score(tf.constant(WORDS), answer["texts"][:, i])["log_prob"]
         close(log_probs, answer["scores"][:, i], 1e-4)
+
+
+@pytest.mark.parametrize(("texts", "targets"), [(1, 2), (2, 1), (3, 2), (0, 1)])
+def test_each_text_needs_a_target(pipeline, texts, targets):
+    text = tf.TensorSpec((None,), tf.string)
+    score = tf.function(pipeline.score, input_signature=[text, text], autograph=False)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="text and target must be as many"):
+        score(tf.constant(["cab"] * texts, tf.string), tf.constant(["B"] * targets, tf.string))
 
 
 def test_a_target_longer_than_search_can_write_is_impossible(pipeline):

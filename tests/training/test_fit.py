@@ -1,6 +1,8 @@
 """A run survives whatever ends it, and ends where it would have ended without."""
 
+import fcntl
 import json
+import shutil
 import signal
 import subprocess
 import time
@@ -136,6 +138,58 @@ def test_other_settings_are_not_mixed_in(data, whole, tmp_path):
     assert done.returncode == 1
     assert "is not empty and holds no run" in done.stderr
     assert (tmp_path / "letter.txt").read_text() == "Dear all"
+
+
+def test_a_run_is_trained_by_one_process(data, whole):
+    with open(whole / "lock") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        done = run_zoo("train", "pronounce", "--output", whole)
+    assert done.returncode == 1
+    assert done.stderr == f"zoo: {whole} is being trained by another process\n"
+
+
+def test_data_that_has_changed_is_not_mixed_in(data, whole, tmp_path):
+    other = write_dictionary(tmp_path / "words", train=1900)
+    run = tmp_path / "run"
+    shutil.copytree(whole, run)
+    about = json.loads((run / "run.json").read_text())
+    about["config"]["data"] = str(other)
+    (run / "run.json").write_text(json.dumps(about))
+    done = run_zoo("train", "pronounce", "--output", run)
+    assert done.returncode == 1
+    assert "was begun with other data" in done.stderr
+
+
+def test_what_is_not_learnt_from_is_told(tmp_path):
+    words = write_dictionary(tmp_path / "words", train=300)
+    with open(words / "train.tsv", "a") as file:
+        file.write(f"{'ab' * 30}\t{'AA B ' * 30}\n" * 5)
+    done = run_zoo(*arguments(words, tmp_path / "run"), "--epochs", 1)
+    assert done.returncode == 0, done.stderr
+    assert "5 of 305 examples are longer than --max-length and left out" in done.stdout
+    about = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert about["data"]["train"] == "305 examples, 5 left out as too long"
+
+
+def test_lines_after_the_checkpoint_are_written_again(data, whole, tmp_path):
+    """A run that was killed between its log and its checkpoint."""
+    run = tmp_path / "run"
+    shutil.copytree(whole, run)
+    with open(run / "metrics.jsonl", "a") as file:
+        file.write('{"epoch": 4, "step": 1}\n{"epoch": 4, "st')
+    assert run_zoo("train", "pronounce", "--output", run).returncode == 0
+    assert metrics(run) == metrics(whole)
+
+
+def test_a_damaged_checkpoint_is_told(data, whole, tmp_path):
+    run = tmp_path / "run"
+    shutil.copytree(whole, run)
+    state = run / "checkpoints" / "state.npz"
+    state.write_bytes(state.read_bytes()[:5000])
+    done = run_zoo("train", "pronounce", "--output", run)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"zoo: {state} is damaged")
+    assert done.stderr.count("\n") == 1
 
 
 def test_it_stops_when_nothing_gets_better(data, tmp_path):

@@ -1,6 +1,7 @@
 """What someone who waits gets to see."""
 
 import io
+import time
 
 from zoo.training.progress import Progress, duration
 
@@ -13,6 +14,7 @@ class Terminal(io.StringIO):
 def test_on_a_terminal_a_line_moves_and_results_stay():
     terminal = Terminal()
     progress = Progress(epochs=3, steps=10, file=terminal)
+    time.sleep(0.25)
     progress.show(epoch=1, step=5, loss=20.0, tokens=10.0)
     progress.show(epoch=1, step=6, loss=99.0, tokens=10.0)  # too soon after
     progress.keep("epoch 2/3 done")

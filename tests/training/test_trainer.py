@@ -1,5 +1,9 @@
 """A step of training does what the formulas say, on the weights that it should."""
 
+import pathlib
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -77,7 +81,48 @@ def test_mixed_precision_learns_with_weights_in_float32():
     assert {tf.as_dtype(v.dtype) for v in model.weights} == {tf.float32}
 
 
+REPLICAS = """
+import sys
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import tensorflow as tf
+
+count = int(sys.argv[1])
+(cpu,) = tf.config.list_physical_devices("CPU")
+tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+from tests.training.test_trainer import BATCH, trainer
+
+devices = [f"CPU:{i}" for i in range(count)]
+strategy = tf.distribute.MirroredStrategy(devices) if count > 1 else tf.distribute.get_strategy()
+rows = {0: [0], 1: [1, 2]} if count > 1 else {0: [0, 1, 2]}
+with strategy.scope():
+    one = trainer(clip_norm=0.5)
+
+def share(context):
+    return {k: tf.constant(v[rows[context.replica_id_in_sync_group]]) for k, v in BATCH.items()}
+
+batch = strategy.experimental_distribute_values_from_function(share) if count > 1 else BATCH
+sums = [[float(value) for value in one.step(batch)] for _ in range(3)]
+np.savez(sys.argv[2], *[v.numpy() for v in one.model.weights], sums=sums)
+"""
+
+
+def test_two_replicas_do_what_one_does(tmp_path):
+    """Rows of a batch on two logical devices, unequally many: the same losses and weights."""
+    saved = []
+    for count in (1, 2):
+        saved.append(tmp_path / f"{count}.npz")
+        command = [sys.executable, "-c", REPLICAS, str(count), str(saved[-1])]
+        subprocess.run(command, check=True, cwd=pathlib.Path(__file__).parents[2])
+    one, two = (np.load(path) for path in saved)
+    for name in one.files:
+        np.testing.assert_allclose(two[name], one[name], rtol=1e-4, atol=1e-5)
+
+
 def test_settings_that_cannot_be():
     for name, value in {"epochs": 0, "label_smoothing": 1.0, "clip_norm": 0.0}.items():
         with pytest.raises(ValueError, match=f"`{name}` must be .*Received: {name}={value}"):
-            Settings(output="nowhere", **{name: value})
+            Settings(output="nowhere", **{name: value}).validate()

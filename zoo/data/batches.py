@@ -1,3 +1,5 @@
+import hashlib
+
 import numpy as np
 import tensorflow as tf
 
@@ -65,6 +67,13 @@ class Batches:
             members = (lengths > shortest) & (lengths <= width)
             self.buckets[width] = np.flatnonzero(members)
             shortest = width
+
+    @property
+    def fingerprint(self):
+        """A digest of the examples and of all that decides what is in a batch."""
+        settings = (self.batch_tokens, self.seed, sorted(self.buckets))
+        everything = repr((self.sources, self.targets, settings))
+        return hashlib.sha256(everything.encode()).hexdigest()[:16]
 
     def rows(self, width):
         """How many examples a batch of this width has."""

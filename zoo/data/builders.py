@@ -70,6 +70,7 @@ class ParallelCorpus(_PairsBuilder, skip_registration=True):
     name = "parallel_corpus"
 
     def __init__(self, folder, source=None, target=None, **kwargs):
+        self.folder = folder
         self.files = find_splits(pathlib.Path(folder), source, target)
         # Prepared once for these contents: another file is another configuration.
         digest = hashlib.sha256()

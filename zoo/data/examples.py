@@ -5,7 +5,7 @@ from typing import NamedTuple
 import tensorflow_datasets as tfds
 
 from zoo.data.builders import CmuDict, ParallelCorpus
-from zoo.data.pairs import Report
+from zoo.data.pairs import SPLIT_NAMES, Report
 
 
 class Examples(NamedTuple):
@@ -68,7 +68,13 @@ def load_examples(data, split, source=None, target=None, cache=None):
 
 
 def _load_tfds(name, split, source, target, cache):
-    builder = tfds.builder(name, data_dir=cache)
+    try:
+        builder = tfds.builder(name, data_dir=cache)
+    except tfds.core.DatasetNotFoundError as error:
+        raise ValueError(
+            "`data` must name a data set of tensorflow-datasets. "
+            f"Received: tfds:{name}, which it does not know"
+        ) from error
     builder.download_and_prepare()
     _require_split(builder, split)
     keys = (source, target) if source else builder.info.supervised_keys
@@ -90,6 +96,12 @@ def _load_tfds(name, split, source, target, cache):
 
 
 def _require_split(builder, split):
+    if split not in builder.info.splits and isinstance(builder, ParallelCorpus):
+        names = " or ".join(SPLIT_NAMES[split])
+        raise FileNotFoundError(
+            f"{builder.folder} should hold files for {split} too, named {names}, but it has only "
+            f"{', '.join(builder.info.splits)}"
+        )
     if split not in builder.info.splits:
         raise ValueError(
             f"`split` must be one of {sorted(builder.info.splits)}, which are all that "

@@ -34,6 +34,14 @@ def number(name, value):
     return number
 
 
+def rate(name, value):
+    """The value as a share of units that are dropped."""
+    value = number(name, value)
+    if value >= 1:
+        raise ValueError(f"`{name}` must be in [0, 1). Received: {name}={value}")
+    return value
+
+
 def boolean(name, value, hint=""):
     if not isinstance(value, bool):
         raise ValueError(

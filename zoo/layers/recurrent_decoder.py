@@ -79,7 +79,7 @@ class RecurrentDecoder(Decoder):
         self.cell = cell
         self.initial_state = checks.one_of("initial_state", initial_state, INITIAL_STATES)
         self.feed_summary = checks.boolean("feed_summary", feed_summary)
-        self.dropout = dropout
+        self.dropout = checks.rate("dropout", dropout)
         self.inner_cell = cell.cell if self.has_attention else cell
         self.embedding = keras.layers.Embedding(
             vocabulary_size, embedding_dim, dtype=self.dtype_policy, name="embedding"

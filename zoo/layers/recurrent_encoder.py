@@ -2,7 +2,7 @@ import keras
 from keras import ops
 
 from zoo.layers import checks
-from zoo.layers.scan import dropout_only_if
+from zoo.layers.scan import for_training_only
 
 RNNS = {
     "simple_rnn": keras.layers.SimpleRNN,
@@ -29,8 +29,8 @@ class RecurrentEncoder(keras.layers.Layer):
             same units all along a sequence (Gal & Ghahramani 2016).
 
     Call arguments:
-        tokens: (batch, source_length) ids; 0 is padding, wherever it stands. (On a GPU Keras uses
-            cuDNN, which wants padding on the right only and a token in every row.)
+        tokens: (batch, source_length) ids; 0 is padding, wherever it stands. (On a GPU Keras
+            trains with cuDNN, which wants padding on the right only.)
 
     Returns what a decoder's `call` and a search take:
         memory: (batch, source_length, dim), the outputs of the top layer; dim is `units`, doubled
@@ -72,8 +72,8 @@ class RecurrentEncoder(keras.layers.Layer):
         self.num_layers = checks.integer("num_layers", num_layers, 1)
         self.bidirectional = bidirectional
         self.residual = residual
-        self.dropout = dropout
-        self.recurrent_dropout = recurrent_dropout
+        self.dropout = checks.rate("dropout", dropout)
+        self.recurrent_dropout = checks.rate("recurrent_dropout", recurrent_dropout)
         self.embedding = keras.layers.Embedding(
             vocabulary_size, embedding_dim, dtype=self.dtype_policy, name="embedding"
         )
@@ -104,16 +104,20 @@ class RecurrentEncoder(keras.layers.Layer):
     def call(self, tokens, training=None):
         checks.shape("tokens", tokens, ("batch", "source_length"))
         mask = ops.not_equal(tokens, 0)  # (batch, source_length)
+        # cuDNN reads a token at least in every row: in an empty one the first, which is padding.
+        first = ops.equal(ops.arange(ops.shape(tokens)[1]), 0)
+        empty = ops.logical_not(ops.any(mask, axis=1, keepdims=True))  # (batch, 1)
+        read = ops.logical_or(mask, ops.logical_and(first, empty))
         memory = self.dropout_layer(self.embedding(tokens), training=training)
         finals = []
         for i, rnn in enumerate(self.rnns):
-            with dropout_only_if(training, rnn):
-                outputs, *states = rnn(memory, mask=mask, training=training)
+            with for_training_only(training, rnn):
+                outputs, *states = rnn(memory, mask=read, training=training)
             if self.bidirectional:  # forward states, then backward states
                 half = len(states) // 2
                 pairs = zip(states[:half], states[half:], strict=True)
                 states = [ops.concatenate(pair, axis=-1) for pair in pairs]
-            finals += states
+            finals += [ops.where(empty, 0, state) for state in states]
             outputs = self.dropout_layer(outputs, training=training)
             memory = memory + outputs if self.residual and i > 0 else outputs
         summary = ops.concatenate(finals, axis=-1) if len(finals) > 1 else finals[0]

@@ -65,28 +65,29 @@ def scan(step, inputs, state):
 
 def reset_dropout(layer):
     """Forgets the dropout masks that Keras' cells keep between the steps of one sequence."""
-    for cell in _dropout_cells(layer):
-        cell.reset_dropout_mask()
-        cell.reset_recurrent_dropout_mask()
+    for inner in layer._flatten_layers():  # private in Keras, and the only way to find them all
+        if hasattr(inner, "reset_dropout_mask"):
+            inner.reset_dropout_mask()
+            inner.reset_recurrent_dropout_mask()
 
 
 @contextlib.contextmanager
-def dropout_only_if(training, layer):
-    """Keeps Keras' RNNs from drawing masks where none is used.
+def for_training_only(training, layer):
+    """Within it, where nothing is trained, Keras' RNNs do without dropout masks and cuDNN.
 
-    They draw them in inference too, which costs time there, and a SavedModel a state.
+    They would draw masks that nothing uses, and leave a SavedModel a state. And cuDNN would tie a
+    SavedModel to GPUs, and ask of every text that it is not empty.
     """
-    cells = [] if training else _dropout_cells(layer)
-    rates = [(cell.dropout, cell.recurrent_dropout) for cell in cells]
-    for cell in cells:
-        cell.dropout = cell.recurrent_dropout = 0.0
+    inner = [] if training else layer._flatten_layers()
+    without = {"dropout": 0.0, "recurrent_dropout": 0.0, "use_cudnn": False}
+    before = []
+    for part in inner:
+        for name, value in without.items():
+            if name in vars(part):
+                before.append((part, name, vars(part)[name]))
+                setattr(part, name, value)
     try:
         yield
     finally:
-        for cell, both in zip(cells, rates, strict=True):
-            cell.dropout, cell.recurrent_dropout = both
-
-
-def _dropout_cells(layer):
-    # _flatten_layers is private in Keras, and the only way to find them all.
-    return [inner for inner in layer._flatten_layers() if hasattr(inner, "reset_dropout_mask")]
+        for part, name, value in before:
+            setattr(part, name, value)

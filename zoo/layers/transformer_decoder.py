@@ -69,7 +69,7 @@ class TransformerDecoder(Decoder):
         self.feedforward_dim = checks.integer("feedforward_dim", feedforward_dim or 4 * dim, 1)
         self.positions = checks.one_of("positions", positions, POSITIONS)
         self.max_length = checks.integer("max_length", max_length, 1)
-        self.dropout = dropout
+        self.dropout = checks.rate("dropout", dropout)
         self.cross_attention = checks.boolean("cross_attention", cross_attention)
         self.tie_embeddings = checks.boolean("tie_embeddings", tie_embeddings)
         if alignment_layer not in range(-num_layers, num_layers):

@@ -63,7 +63,7 @@ class TransformerEncoder(keras.layers.Layer):
         self.feedforward_dim = checks.integer("feedforward_dim", feedforward_dim or 4 * dim, 1)
         self.positions = checks.one_of("positions", positions, POSITIONS)
         self.max_length = checks.integer("max_length", max_length, 1)
-        self.dropout = dropout
+        self.dropout = checks.rate("dropout", dropout)
         self.embed = TokenPositions(
             vocabulary_size, dim, positions, max_length, dropout, dtype=self.dtype_policy
         )

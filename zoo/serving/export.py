@@ -7,7 +7,7 @@ import tensorflow as tf
 from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 
 import zoo
-from zoo.serving.saved_model import ABOUT
+from zoo.serving.saved_model import ABOUT, describe_weights
 
 # The inputs of each signature, all of them (batch,) strings.
 SIGNATURES = {"serving_default": ("text",), "align": ("text",), "score": ("text", "target")}
@@ -31,14 +31,20 @@ def export(pipeline, output, about=None, examples=("",)):
     Example:
 
     ```py
-    pipeline = zoo.load("saved_models/pronounce_en")
-    pipeline.search["length_penalty"] = 0.6
-    export(Pipeline.from_config(pipeline.get_config()), "/tmp/saved_models/pronounce_en")
+    pipeline = zoo.load("saved_models/pronounce_en").with_search(beam_width=10)
+    export(pipeline, "/tmp/saved_models/pronounce_en")
     ```
     """
     output = pathlib.Path(output)
+    if (output / ABOUT).exists():
+        raise ValueError(f"{output} is a version itself. Give the folder above it, {output.parent}")
     output.mkdir(parents=True, exist_ok=True)
-    about = {"zoo": zoo.__version__, **(about or {}), "pipeline": pipeline.get_config()}
+    about = {
+        "zoo": zoo.__version__,
+        **(about or {}),
+        "weights": describe_weights(pipeline.model),
+        "pipeline": pipeline.get_config(),
+    }
     # TF Serving looks at folders with a number for a name: this one has none until it is whole.
     part = pathlib.Path(tempfile.mkdtemp(prefix=".part-", dir=output))
     try:
@@ -57,7 +63,7 @@ def export(pipeline, output, about=None, examples=("",)):
 
 
 def _taken(output):
-    return [int(p.name) for p in output.iterdir() if p.name.isdigit()]
+    return [int(p.name) for p in output.iterdir() if p.name.isdecimal()]
 
 
 def _module(pipeline):
@@ -71,7 +77,7 @@ def _module(pipeline):
         "score": pipeline.score,
     }
     signatures = {
-        signature: tf.function(functions[signature]).get_concrete_function(
+        signature: tf.function(functions[signature], autograph=False).get_concrete_function(
             **{name: tf.TensorSpec((None,), tf.string, name=name) for name in names}
         )
         for signature, names in SIGNATURES.items()
@@ -81,7 +87,7 @@ def _module(pipeline):
 
 def _write_warm_up(pipeline, examples, folder):
     """Requests that TF Serving replays at load, for each signature, at batch sizes 1 and 8."""
-    texts = [text.encode("utf-8") for text in examples]
+    texts = [text.encode("utf-8") for text in examples or [""]]
     targets = pipeline(texts)["text"].numpy().tolist()
     folder.mkdir()
     with tf.io.TFRecordWriter(str(folder / "tf_serving_warmup_requests")) as writer:
@@ -106,7 +112,8 @@ def card(about, name, version):
     if about.get("scores"):
         lines += ["| metric | dev | signature |", "|---|---|---|"]
         for metric, value in about["scores"].items():
-            lines.append(f"| {metric} | {value['score']:.2f} | `{value['signature']}` |")
+            signature = value["signature"].replace("|", "\\|")  # a bar would end the cell
+            lines.append(f"| {metric} | {value['score']:.2f} | {signature} |")
         lines.append("")
     search = ", ".join(f"{key} {value}" for key, value in about["pipeline"]["search"].items())
     lines += [

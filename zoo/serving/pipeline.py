@@ -3,9 +3,10 @@ import numpy as np
 import tensorflow as tf
 
 from zoo import text as zoo_text
-from zoo.layers import BeamSearchDecoder
+from zoo.layers import BeamSearchDecoder, checks
+from zoo.layers.hypotheses import NONE
 
-IMPOSSIBLE = -1e9  # the score of what cannot be
+BYTES_PER_TOKEN = 64  # more than any token has; what is beyond a limit is not even looked at
 
 
 class Pipeline:
@@ -54,7 +55,7 @@ class Pipeline:
         self.model = model
         self.source_tokenizer = source_tokenizer
         self.target_tokenizer = target_tokenizer
-        self.search = dict(search or {})
+        self._search = dict(search or {})
         self.max_source_length = max_source_length
         self.default_search = self.make_search()
         self._compiled = {}
@@ -62,21 +63,37 @@ class Pipeline:
             ids = np.ones((1, 2), "int32")
             model({"source": ids, "target": ids})
 
+    @property
+    def search(self):
+        """The arguments of its search."""
+        return dict(self._search)
+
+    def with_search(self, **options):
+        """The same model and tokenizers with another search, to be exported for example."""
+        parts = (self.model, self.source_tokenizer, self.target_tokenizer)
+        return Pipeline(*parts, self._changed(options), self.max_source_length)
+
     def make_search(self, **options):
         """A search of this pipeline's decoder, by its own settings where `options` say nothing."""
-        if "beam_width" in options:  # all of a wider beam is wanted
-            options = {"num_results": options["beam_width"], **options}
         tokenizer = self.target_tokenizer
         unwritten = (tokenizer.pad_id, tokenizer.start_id, tokenizer.unknown_id)
-        options = {"forbidden_ids": unwritten, **self.search, **options}
+        options = {"forbidden_ids": unwritten, **self._changed(options)}
         return BeamSearchDecoder(self.model.decoder, **options)
 
+    def _changed(self, options):
+        if "beam_width" in options:  # all of another beam is wanted
+            options = {"num_results": options["beam_width"], **options}
+        return {**self._search, **options}
+
     def __call__(self, texts, batch_size=64, search=None, **options):
-        if isinstance(texts, (str, bytes)):
-            raise ValueError(f"`texts` must be a list of strings. Received: texts={texts!r}")
+        texts = to_bytes(texts)
+        batch_size = checks.integer("batch_size", batch_size, 1)
+        if search is not None and options:
+            raise ValueError(
+                f"`search` has its own settings. Received: search={search.name} and {options}"
+            )
         decode = self._compiled_decode(search, options)
         # Texts of like length are searched together.
-        texts = [t.encode("utf-8", "replace") if isinstance(t, str) else t for t in _as_list(texts)]
         order = np.argsort([len(t) for t in texts], kind="stable")
         chunks = [order[i : i + batch_size] for i in range(0, max(len(order), 1), batch_size)]
         results = [decode(tf.constant([texts[i] for i in c], tf.string)) for c in chunks]
@@ -87,13 +104,14 @@ class Pipeline:
         }
 
     def _compiled_decode(self, search, options):
-        key = search if search is not None else tuple(sorted(options.items()))
+        key = search if search is not None else repr(sorted(options.items()))
         if key not in self._compiled:
             if search is None:
                 search = self.make_search(**options) if options else self.default_search
             self._compiled[key] = tf.function(
                 lambda text: self.decode(text, search),
                 input_signature=[tf.TensorSpec((None,), tf.string)],
+                autograph=False,
             )
         return self._compiled[key]
 
@@ -104,11 +122,12 @@ class Pipeline:
         source, _, size = self._sources(text)
         result = (search or self.default_search)(*self.model.encoder(source))
         texts = self.target_tokenizer.detokenize(result.tokens)  # (batch, n)
+        texts = tf.ensure_shape(texts, (None, result.tokens.shape[1]))
         # The answer to an empty text is an empty text.
         empty = ~tf.reduce_any(source != 0, axis=1, keepdims=True)  # (batch, 1)
         first = tf.range(tf.shape(texts)[1]) == 0  # (n,)
         texts = tf.where(empty, "", texts)[:size]
-        scores = tf.where(empty, tf.where(first, 0.0, IMPOSSIBLE), result.scores)[:size]
+        scores = tf.where(empty, tf.where(first, 0.0, NONE), result.scores)[:size]
         return {"text": texts[:, 0], "score": scores[:, 0], "texts": texts, "scores": scores}
 
     def align(self, text):
@@ -140,11 +159,16 @@ class Pipeline:
 
     def teacher_forced(self, text, target):
         """Reads given targets: "log_prob", and tokens and alignments as `align` gives them."""
+        sizes = tf.shape(text)[0], tf.shape(target)[0]
+        as_many = tf.debugging.assert_equal(*sizes, "text and target must be as many")
+        with tf.control_dependencies([] if as_many is None else [as_many]):
+            text = tf.identity(text)
         source, source_tokens, size = self._sources(text)
-        target = _never_empty(target)
-        ids = self.target_tokenizer.tokenize(target)
         limit = self.default_search.max_length
-        too_long = ids.row_lengths() > limit
+        target = _never_empty(target)
+        ids = self.target_tokenizer.tokenize(_cut(target, limit))
+        is_cut = tf.strings.length(target) > BYTES_PER_TOKEN * limit
+        too_long = is_cut | (ids.row_lengths() > limit)
         # The end token follows the last one, except where search has no room for it either.
         ids = tf.pad(ids[:, :limit].to_tensor(0), ((0, 0), (0, 1)))[:, :limit]  # (batch, time)
         is_token = ids != 0
@@ -157,7 +181,9 @@ class Pipeline:
         log_probs = tf.gather(log_probs, labels, axis=2, batch_dims=2)
         log_prob = tf.reduce_sum(tf.where(labels != 0, log_probs, 0.0), axis=1)  # (batch,)
         empty = ~tf.reduce_any(source != 0, axis=1) & ~tf.reduce_any(is_token, axis=1)
-        log_prob = tf.where(too_long, IMPOSSIBLE, tf.where(empty, 0.0, log_prob))
+        log_prob = tf.where(too_long, NONE, tf.where(empty, 0.0, log_prob))
+        if weights is None:  # as a search does where there is no attention
+            weights = tf.zeros((*tf.unstack(tf.shape(ids)), 0))
         longest = tf.reduce_max(tf.reduce_sum(tf.cast(is_token, tf.int32), axis=1))
         alignments = tf.where(is_token[:, :, None], weights, 0.0)
         return {
@@ -172,7 +198,8 @@ class Pipeline:
 
         There is a row at least, and a column, whatever comes in.
         """
-        ids = self.source_tokenizer.tokenize(_never_empty(text))[:, : self.max_source_length]
+        text_read = _cut(_never_empty(text), self.max_source_length)
+        ids = self.source_tokenizer.tokenize(text_read)[:, : self.max_source_length]
         ids = ids.to_tensor(0)
         ids = tf.pad(ids, ((0, 0), (0, tf.maximum(1 - tf.shape(ids)[1], 0))))
         return ids, self.source_tokenizer.tokens(ids), tf.shape(text)[0]
@@ -183,7 +210,7 @@ class Pipeline:
             "model": _with_policy(keras.saving.serialize_keras_object(self.model), "float32"),
             "source_tokenizer": self.source_tokenizer.serialize(),
             "target_tokenizer": self.target_tokenizer.serialize(),
-            "search": self.search,
+            "search": self._search,
             "max_source_length": self.max_source_length,
         }
 
@@ -216,5 +243,22 @@ def _never_empty(strings):
     return tf.concat([strings, tf.fill(missing, "")], axis=0)
 
 
-def _as_list(texts):
-    return texts.numpy().tolist() if isinstance(texts, tf.Tensor) else list(texts)
+def _cut(strings, tokens):
+    return tf.strings.substr(strings, 0, BYTES_PER_TOKEN * tokens)
+
+
+def to_bytes(texts):
+    """A list of str or bytes as a list of bytes; what the shell could not decode is kept."""
+    if isinstance(texts, (tf.Tensor, np.ndarray)):
+        texts = np.asarray(texts).tolist()
+    is_list = isinstance(texts, (list, tuple))
+    if not is_list or not all(isinstance(text, (str, bytes)) for text in texts):
+        raise ValueError(f"`texts` must be a list of strings. Received: texts={texts!r}")
+    return [text if isinstance(text, bytes) else _encode(text) for text in texts]
+
+
+def _encode(text):
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "replace")

@@ -1,10 +1,11 @@
 import json
 import pathlib
+import re
 
 import tensorflow as tf
 import tensorflow_text  # noqa: F401  registers the ops of tokenizers
 
-from zoo.serving.pipeline import Pipeline
+from zoo.serving.pipeline import Pipeline, to_bytes
 
 ABOUT = "zoo.json"
 # What TensorFlow raises at missing, cut off or changed files.
@@ -28,7 +29,7 @@ def find_version(path):
 def versions(path):
     """The numbers of the versions in saved_models/NAME, oldest first."""
     folders = pathlib.Path(path).glob(f"*/{ABOUT}")
-    return sorted(int(f.parent.name) for f in folders if f.parent.name.isdigit())
+    return sorted(int(f.parent.name) for f in folders if f.parent.name.isdecimal())
 
 
 def read_about(path):
@@ -50,7 +51,7 @@ class SavedModel:
 
     ```py
     model = SavedModel("saved_models/pronounce_en")
-    print(model("serving_default", text=["schadenfreude"])["text"][0].numpy().decode())
+    print(model("serving_default", text=["schadenfreude"])["text"][0].decode())
     ```
     """
 
@@ -62,14 +63,14 @@ class SavedModel:
             reason = str(error).splitlines()[0]
             raise ValueError(f"{self.path} cannot be loaded: {reason}") from error
         self.about = read_about(self.path)
+        outputs = self.loaded.signatures["serving_default"].structured_outputs
+        self.num_results = outputs["texts"].shape[1]
 
-    def __call__(self, signature, batch_size=64, **columns):
-        """Runs a signature on lists of strings, a batch at a time; yields dicts of numpy arrays."""
-        function = self.loaded.signatures[signature]
-        rows = len(next(iter(columns.values())))
-        for i in range(0, rows, batch_size):
-            batch = {k: tf.constant(v[i : i + batch_size], tf.string) for k, v in columns.items()}
-            yield {name: tensor.numpy() for name, tensor in function(**batch).items()}
+    def __call__(self, signature, **columns):
+        """Runs a signature on one batch, lists of strings, and gives a dict of numpy arrays."""
+        columns = {k: tf.constant(to_bytes(v), tf.string) for k, v in columns.items()}
+        answer = self.loaded.signatures[signature](**columns)
+        return {name: tensor.numpy() for name, tensor in answer.items()}
 
 
 def load(path):
@@ -89,12 +90,27 @@ def load(path):
     ```
     """
     path = find_version(path)
-    pipeline = Pipeline.from_config(read_about(path)["pipeline"])
+    about = read_about(path)
     try:
+        pipeline = Pipeline.from_config(about["pipeline"])
+        weights = describe_weights(pipeline.model)
+        if weights != about["weights"]:
+            changed = [
+                pair for pair in zip(about["weights"], weights, strict=False) if len({*pair}) > 1
+            ]
+            hint = f"{changed[0][0]} became {changed[0][1]}" if changed else "their number differs"
+            raise ValueError(f"its weights are not those of the model that zoo.json tells: {hint}")
         reader = tf.train.load_checkpoint(str(path / "variables" / "variables"))
         for i, variable in enumerate(pipeline.model.weights):
             variable.assign(reader.get_tensor(f"weights/{i}/.ATTRIBUTES/VARIABLE_VALUE"))
-    except DAMAGE as error:
+    except (*DAMAGE, TypeError) as error:
         reason = str(error).splitlines()[0]
-        raise ValueError(f"{path} has damaged or other variables: {reason}") from error
+        raise ValueError(f"{path} cannot be loaded: {reason}") from error
     return pipeline
+
+
+def describe_weights(model):
+    """The shape of each weight, and the end of its name without the number that Keras gives it."""
+    names = ["/".join(weight.path.split("/")[-2:]) for weight in model.weights]
+    names = [re.sub(r"_[0-9]+(?=/|$)", "", name) for name in names]
+    return [f"{name} {list(w.shape)}" for name, w in zip(names, model.weights, strict=True)]

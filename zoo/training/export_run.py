@@ -1,8 +1,6 @@
 import json
 import pathlib
 
-import tensorflow as tf
-
 from zoo.serving import Pipeline, export
 from zoo.training.progress import duration
 from zoo.training.run import read_about, read_checkpoint
@@ -21,26 +19,25 @@ def export_run(run, output):
     about = read_about(run)
     if not (run / "checkpoints" / "best.npz").exists():
         raise FileNotFoundError(f"{run} has no scored model yet: train it for an epoch at least")
-    with tf.device("CPU"):  # else Keras would trace kernels that only a GPU has
-        pipeline = Pipeline.from_config(json.loads((run / "pipeline.json").read_text()))
-        weights, state = read_checkpoint(run, "best")
-        for variable, array in zip(pipeline.model.weights, weights, strict=True):
-            variable.assign(array)
-        _, reached = read_checkpoint(run, "state")
-        described = {
-            "task": about["task"],
-            "recipe": about["recipe"],
-            "config": about["config"],
-            "scores": state["scores"],
-            "data": about["data"],
-            "training": {
-                "command": about["command"],
-                "seed": about["config"]["seed"],
-                "parameters": pipeline.model.count_params(),
-                "best_epoch": f"{state['epoch']} of {reached['epoch']}",
-                "time": f"{duration(reached['seconds'])} for all epochs, scoring included",
-                "machine": about["machine"],
-                "tensorflow": about["tensorflow"],
-            },
-        }
-        return export(pipeline, output, described, about["examples"])
+    pipeline = Pipeline.from_config(json.loads((run / "pipeline.json").read_text(encoding="utf-8")))
+    weights, state = read_checkpoint(run, "best")
+    for variable, array in zip(pipeline.model.weights, weights, strict=True):
+        variable.assign(array)
+    _, reached = read_checkpoint(run, "state")
+    described = {
+        "task": about["task"],
+        "recipe": about["recipe"],
+        "config": about["config"],
+        "scores": state["scores"],
+        "data": about["data"],
+        "training": {
+            "command": about["command"],
+            "seed": about["config"]["seed"],
+            "parameters": pipeline.model.count_params(),
+            "best_epoch": f"{state['epoch']} of {reached['epoch']}",
+            "time": f"{duration(reached['seconds'])} for all epochs, scoring included",
+            "machine": about["machine"],
+            "tensorflow": about["tensorflow"],
+        },
+    }
+    return export(pipeline, output, described, about["examples"])

@@ -47,6 +47,7 @@ def fit(run, pipeline, batches, dev, metrics):
     Returns the scores of the best epoch, {metric: {"score", "signature"}}.
     """
     settings = run.config
+    run.begin(pipeline, batches)
     trainer = Trainer(pipeline.model, settings, len(batches) * settings.epochs)
     # What is scored and kept computes in float32, as it will when it is exported.
     averaged = Pipeline.from_config(pipeline.get_config())
@@ -57,7 +58,8 @@ def fit(run, pipeline, batches, dev, metrics):
         state = State(**values)
         run.forget_after(state.epoch)
     progress = Progress(settings.epochs, len(batches))
-    if state.epoch or state.batch:
+    _tell_losses(pipeline, batches, progress)
+    if (state.epoch or state.batch) and state.epoch < settings.epochs:
         progress.keep(f"going on at epoch {state.epoch + 1}, step {state.batch} of {len(batches)}")
 
     with _signals() as received:
@@ -65,6 +67,8 @@ def fit(run, pipeline, batches, dev, metrics):
             _train_epoch(run, trainer, batches, state, progress, received)
             state.epoch, state.batch = state.epoch + 1, 0
             _finish_epoch(run, trainer, averaged, dev, metrics, state, progress)
+            if received and state.epoch < settings.epochs:
+                raise Interrupted(received[0], run.path)
     listed = ", ".join(f"{name} {value['score']:.2f}" for name, value in state.best.items())
     progress.keep(
         f"best: epoch {state.best_epoch}, {listed}; {duration(state.seconds)} of training"
@@ -84,10 +88,10 @@ def _train_epoch(run, trainer, batches, state, progress, received):
         if save or received or state.batch == len(batches):
             state.loss, state.tokens = float(loss), float(tokens)
             state.seconds = seconds + time.monotonic() - began
-        if (save or received) and state.batch < len(batches):
+        if save or received:
             run.save("state", trainer.variables, **dataclasses.asdict(state))
             saved = now
-        if received and state.batch < len(batches):
+        if received:
             raise Interrupted(received[0], run.path)
         progress.show(state.epoch, state.batch, loss, tokens)
 
@@ -121,6 +125,18 @@ def _finish_epoch(run, trainer, averaged, dev, metrics, state, progress):
     )
     state.loss = state.tokens = 0.0
     run.save("state", trainer.variables, **dataclasses.asdict(state))
+
+
+def _tell_losses(pipeline, batches, progress):
+    """What of the data is not learnt from."""
+    if batches.too_long:
+        progress.keep(
+            f"{batches.too_long} of {len(batches.sources)} examples are longer than "
+            "--max-length and left out"
+        )
+    unknown = sum(ids.count(pipeline.target_tokenizer.unknown_id) for ids in batches.targets)
+    if unknown:
+        progress.keep(f"{unknown} symbols of the targets are unknown to the model's tokenizer")
 
 
 def _is_better(scores, best, metric):

@@ -15,22 +15,24 @@ class Progress:
         self.steps = steps
         self.file = file or sys.stdout
         self.is_terminal = self.file.isatty()
-        self.shown = self.tokens = 0.0
+        self.shown, self.tokens = time.monotonic(), 0.0
 
     def show(self, epoch, step, loss, tokens):
-        """At most five times a second, since the sums of loss and tokens have to be waited for."""
+        """Now and then, since the sums of loss and tokens have to be waited for.
+
+        That is five times a second on a terminal, and once a minute in a file.
+        """
         now = time.monotonic()
-        if not self.is_terminal or now - self.shown < 0.2:
+        if now - self.shown < (0.2 if self.is_terminal else 60):
             return
         loss, tokens = float(loss), float(tokens)
         speed = (tokens - self.tokens) / (now - self.shown) if tokens > self.tokens else 0
         self.shown, self.tokens = now, tokens
         done = step / self.steps
         bar = ("#" * int(20 * done)).ljust(20, ".")
-        self._rewrite(
-            f"epoch {epoch + 1}/{self.epochs} [{bar}] {done:4.0%}"
-            f"  loss {loss / tokens:.3f}  {speed:,.0f} tokens/s"
-        )
+        text = f"epoch {epoch + 1}/{self.epochs} [{bar}] {done:4.0%}"
+        text += f"  loss {loss / tokens:.3f}  {speed:,.0f} tokens/s"
+        (self._rewrite if self.is_terminal else self.keep)(text)
 
     def say(self, text):
         """A line that stays only until the next."""

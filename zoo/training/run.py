@@ -1,4 +1,5 @@
 import dataclasses
+import fcntl
 import io
 import json
 import os
@@ -7,6 +8,7 @@ import platform
 import shlex
 import sys
 import time
+import zipfile
 
 import keras
 import numpy as np
@@ -14,6 +16,8 @@ import tensorflow as tf
 
 import zoo
 from zoo.serving import Pipeline, load
+from zoo.serving.saved_model import read_about as read_saved_model
+from zoo.training.settings import Settings
 
 
 class Run:
@@ -29,45 +33,48 @@ class Run:
     Arguments:
         config: the recipe's config, a `Settings`. Where its folder holds a run, that must have been
             started with the same config.
-        recipe: str, the recipe's name.
-        data: dict of `Examples` by the name of their split, for the model card.
+        recipe: the recipe's file, or its name.
+        data: dict of `Examples` by the name of their split, the training's first, for the card.
     """
 
     def __init__(self, config, recipe, data):
+        config.validate()
         self.path = pathlib.Path(config.output)
-        self.config = config
         self.checkpoints = self.path / "checkpoints"
+        self.recipe = pathlib.Path(recipe).stem
+        self.data = data
         self.resumes = (self.path / "run.json").exists()
-        described = dataclasses.asdict(config)
+        starts = config.init_from and not self.has("state")
+        self.initial = read_saved_model(config.init_from) if starts else None
+        self.config = self._with_model_of(self.initial, config) if self.initial else config
         if self.resumes:
-            self._require_same(recipe, described)
-        elif self.path.exists() and any(self.path.iterdir()):
+            self._require_same()
+        elif self.path.exists() and any(file.name != "lock" for file in self.path.iterdir()):
             raise FileExistsError(
                 f"{self.path} is not empty and holds no run (no run.json). Choose another --output"
             )
-        else:
-            self.checkpoints.mkdir(parents=True, exist_ok=True)
-            about = {
-                "recipe": recipe,
-                "task": type(config).__doc__.splitlines()[0],
-                "config": described,
-                "data": {
-                    **{split: str(examples.report) for split, examples in data.items()},
-                    "licence": next(iter(data.values())).licence,
-                },
-                "examples": next(reversed(data.values())).sources[:8],
-                "command": shlex.join([pathlib.Path(sys.argv[0]).name, *sys.argv[1:]]),
-                "zoo": zoo.__version__,
-                "tensorflow": tf.__version__,
-                "machine": machine(),
-            }
-            _write(self.path / "run.json", _json(about))
         keras.utils.set_random_seed(config.seed)
 
-    def _require_same(self, recipe, described):
+    def _with_model_of(self, saved_model, config):
+        """The config, where what a recipe says of the model is what the SavedModel says of it."""
+        common = {field.name for field in dataclasses.fields(Settings)} | {"data"}
+        for field in dataclasses.fields(config):
+            before = saved_model.get("config", {}).get(field.name, field.default)
+            now = getattr(config, field.name)
+            if field.name in common or now == before:
+                continue
+            if now != field.default:
+                raise ValueError(
+                    f"`{field.name}` is {before} in {config.init_from}, whose model is trained on. "
+                    f"Received: {field.name}={now}. Leave the option out"
+                )
+            config = dataclasses.replace(config, **{field.name: before})
+        return config
+
+    def _require_same(self):
         about = read_about(self.path)
         before = {"recipe": about["recipe"], **about["config"]}
-        for name, now in {"recipe": recipe, **described}.items():
+        for name, now in {"recipe": self.recipe, **dataclasses.asdict(self.config)}.items():
             if name not in ("output", "save_minutes") and before.get(name) != now:
                 raise ValueError(
                     f"{self.path} holds a run with {name}={before.get(name)}. Received: "
@@ -77,16 +84,54 @@ class Run:
     def pipeline(self, make):
         """The run's pipeline: the one that it began with, that of `init_from`, or `make()`."""
         policy = {"none": "float32", "bfloat16": "mixed_bfloat16"}[self.config.mixed_precision]
-        file = self.path / "pipeline.json"
         if self.has("state"):
-            return Pipeline.from_config(json.loads(file.read_text()), policy)
-        pipeline = load(self.config.init_from) if self.config.init_from else make()
-        if policy != "float32":
-            weights = pipeline.model.get_weights()
-            pipeline = Pipeline.from_config(pipeline.get_config(), policy)
-            pipeline.model.set_weights(weights)
-        _write(file, _json(pipeline.get_config()))
+            config = json.loads((self.path / "pipeline.json").read_text(encoding="utf-8"))
+            return Pipeline.from_config(config, policy)
+        pipeline = load(self.config.init_from) if self.initial else make()
+        if policy == "float32":
+            return pipeline
+        weights = pipeline.model.get_weights()
+        pipeline = Pipeline.from_config(pipeline.get_config(), policy)
+        pipeline.model.set_weights(weights)
         return pipeline
+
+    def begin(self, pipeline, batches):
+        """Writes down what is trained on what, or makes sure that it is still the same data.
+
+        Nothing is written before: a mistake in an option leaves no run behind.
+        """
+        self.path.mkdir(parents=True, exist_ok=True)
+        self.lock = _lock(self.path)
+        if self.has("state"):
+            before = read_about(self.path).get("fingerprint")
+            if before not in (None, batches.fingerprint):
+                raise ValueError(
+                    f"{self.path} was begun with other data: {self.config.data} has changed. "
+                    "Choose another --output"
+                )
+            return
+        left_out = f", {batches.too_long} left out as too long" if batches.too_long else ""
+        train, *others = self.data.items()
+        about = {
+            "recipe": self.recipe,
+            "task": type(self.config).__doc__.splitlines()[0],
+            "config": dataclasses.asdict(self.config),
+            "data": {
+                "name": self.config.data,
+                train[0]: f"{train[1].report}{left_out}",
+                **{split: str(examples.report) for split, examples in others},
+                "licence": train[1].licence,
+            },
+            "fingerprint": batches.fingerprint,
+            "examples": next(reversed(self.data.values())).sources[:8],
+            "command": shlex.join([pathlib.Path(sys.argv[0]).name, *sys.argv[1:]]),
+            "zoo": zoo.__version__,
+            "tensorflow": tf.__version__,
+            "machine": machine(),
+        }
+        _write(self.path / "run.json", _json(about))
+        _write(self.path / "pipeline.json", _json(pipeline.get_config()))
+        self.checkpoints.mkdir(exist_ok=True)
 
     def save(self, name, variables, **state):
         """Writes variables and a state of plain data, whole or not at all."""
@@ -119,7 +164,7 @@ class Run:
     def forget_after(self, epoch):
         """Takes back the lines of metrics.jsonl that a killed run wrote after its checkpoint."""
         file = self.path / "metrics.jsonl"
-        lines = file.read_text().splitlines(keepends=True) if file.exists() else []
+        lines = file.read_text(encoding="utf-8").splitlines(keepends=True) if file.exists() else []
         kept = [
             line for line in lines if line.endswith("\n") and json.loads(line)["epoch"] <= epoch
         ]
@@ -141,7 +186,10 @@ def read_about(path):
     file = pathlib.Path(path) / "run.json"
     if not file.exists():
         raise FileNotFoundError(f"{path} holds no run: there is no {file}. `zoo train` makes one")
-    return json.loads(file.read_text(encoding="utf-8"))
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{file} is damaged: {error}") from error
 
 
 def stored_config(cls, path):
@@ -155,9 +203,23 @@ def stored_config(cls, path):
 
 def read_checkpoint(path, name):
     """The arrays and the state that a run wrote under a name."""
-    with np.load(pathlib.Path(path) / "checkpoints" / f"{name}.npz") as file:
-        state = json.loads(str(file["state"]))
-        return [file[key] for key in sorted(file.files) if key != "state"], state
+    path = pathlib.Path(path) / "checkpoints" / f"{name}.npz"
+    try:
+        with np.load(path) as file:
+            state = json.loads(str(file["state"]))
+            return [file[key] for key in sorted(file.files) if key != "state"], state
+    except (zipfile.BadZipFile, ValueError, KeyError, EOFError) as error:
+        raise ValueError(f"{path} is damaged: {error}") from error
+
+
+def _lock(path):
+    """Holds a run's folder until the process ends, or says that another does."""
+    file = open(path / "lock", "a")  # noqa: SIM115  closed by the end of the process
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise ValueError(f"{path} is being trained by another process") from error
+    return file
 
 
 def machine():

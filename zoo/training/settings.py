@@ -1,6 +1,8 @@
 import dataclasses
 from typing import Literal
 
+from zoo.errors import UsageError
+
 
 @dataclasses.dataclass(kw_only=True)
 class Settings:
@@ -56,8 +58,8 @@ class Settings:
     seed: int = 1
     """Of weights, dropout and the order of examples."""
 
-    def __post_init__(self):
-        self.output = str(self.output)
+    def validate(self):
+        """Raises an error at a value that no training can be done with."""
         for name in ("epochs", "batch_tokens", "num_buckets", "max_length", "average"):
             self._require(name, getattr(self, name) >= 1, "at least 1")
         for name in ("learning_rate", "clip_norm"):
@@ -68,4 +70,4 @@ class Settings:
 
     def _require(self, name, is_right, wanted):
         if not is_right:
-            raise ValueError(f"`{name}` must be {wanted}. Received: {name}={getattr(self, name)}")
+            raise UsageError(f"`{name}` must be {wanted}. Received: {name}={getattr(self, name)}")

@@ -29,16 +29,23 @@ class Trainer:
             self.optimizer = keras.optimizers.Adam(self.schedule, beta_2=0.98)
             self.optimizer.build(model.trainable_variables)
         # XLA compiles the step for each shape of batch; without it, one graph takes all shapes.
+        # (A batch that is spread over replicas is no tensor, and has no signature.)
         ids = tf.TensorSpec((None, None), tf.int32)
         self.step = tf.function(
-            lambda batch: self.strategy.run(self._step, args=(batch,)),
-            input_signature=[{"source": ids, "target": ids}],
+            self._step,
+            input_signature=[{"source": ids, "target": ids}]
+            if self.strategy.num_replicas_in_sync == 1
+            else None,
             autograph=False,
             jit_compile=settings.jit,
         )
 
     def _step(self, batch):
-        """Updates the weights; gives the summed loss and the number of tokens."""
+        """Updates the weights; gives the summed loss and the number of tokens, of all replicas."""
+        sums = self.strategy.run(self._replica_step, args=(batch,))
+        return [self.strategy.reduce("SUM", value, axis=None) for value in sums]
+
+    def _replica_step(self, batch):
         replicas = tf.distribute.get_replica_context()
         inputs = {"source": batch["source"], "target": batch["target"][:, :-1]}
         labels = batch["target"][:, 1:]
@@ -50,7 +57,11 @@ class Trainer:
             losses, _ = token_losses(labels, logits, self.settings.label_smoothing)
             total = tf.reduce_sum(losses)
             loss = total / tf.maximum(all_tokens, 1.0)
-        gradients = tape.gradient(loss, [variable.value for variable in variables])
+        gradients = tape.gradient(
+            loss,
+            [variable.value for variable in variables],
+            unconnected_gradients=tf.UnconnectedGradients.ZERO,
+        )
         gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]  # embeddings' too
         gradients = replicas.all_reduce("sum", gradients)
         gradients, _ = tf.clip_by_global_norm(gradients, self.settings.clip_norm)

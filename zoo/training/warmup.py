@@ -10,7 +10,8 @@ DECAYS = ("cosine", "inverse_sqrt", "constant")
 class Warmup(keras.optimizers.schedules.LearningRateSchedule):
     """A learning rate that rises in a line to its peak, and falls from there.
 
-    With t the step, w = warmup_steps and T = total_steps, for t > w:
+    With t the steps taken, w = warmup_steps and T = total_steps, it is peak * (t + 1) / w while
+    t < w, and then:
 
         cosine        peak * (1 + cos(pi * (t - w) / (T - w))) / 2
         inverse_sqrt  peak * sqrt(w / t)   (Vaswani et al. 2017)
@@ -28,7 +29,7 @@ class Warmup(keras.optimizers.schedules.LearningRateSchedule):
     from zoo.training.warmup import Warmup
 
     schedule = Warmup(1e-3, warmup_steps=100, decay="inverse_sqrt")
-    assert abs(float(schedule(50)) - 5e-4) < 1e-9 and abs(float(schedule(400)) - 5e-4) < 1e-9
+    assert abs(float(schedule(49)) - 5e-4) < 1e-9 and abs(float(schedule(400)) - 5e-4) < 1e-9
     ```
     """
 
@@ -46,15 +47,15 @@ class Warmup(keras.optimizers.schedules.LearningRateSchedule):
     def __call__(self, step):
         step = ops.cast(step, "float32")
         warmup = float(max(self.warmup_steps, 1))
-        rise = step / warmup
+        rise = (step + 1) / warmup
         if self.decay == "cosine":
-            way = (step - warmup) / max(self.total_steps - warmup, 1.0)
+            way = (step - self.warmup_steps) / max(self.total_steps - self.warmup_steps, 1)
             fall = (1 + ops.cos(math.pi * ops.clip(way, 0.0, 1.0))) / 2
         elif self.decay == "inverse_sqrt":
-            fall = ops.sqrt(warmup / ops.maximum(step, 1.0))
+            fall = ops.sqrt(warmup / ops.maximum(step, warmup))
         else:
             fall = 1.0
-        return self.peak * ops.where(step < warmup, rise, fall)
+        return self.peak * ops.where(step < self.warmup_steps, rise, fall)
 
     def get_config(self):
         return {
