@@ -1,7 +1,7 @@
 import os
 import pathlib
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 # Prepared data sets of the tests: not in the user's folder, and one for each worker.
 CACHE = pathlib.Path(__file__).parents[1] / ".cache"
 WORKER = os.environ.get("PYTEST_XDIST_WORKER", "main")

@@ -108,8 +108,5 @@ def _is_for_the_user(error):
     """Whether an error is a message that the zoo wrote, or the system's about a file."""
     last = traceback.extract_tb(error.__traceback__)[-1].filename
     is_ours = any(pathlib.Path(last).is_relative_to(folder) for folder in (HERE, RECIPES))
-    return (
-        isinstance(error, OSError)
-        or (is_ours and hasattr(error, "exit_code"))
-        or (is_ours and isinstance(error, ValueError))
-    )
+    is_message = isinstance(error, ValueError) or hasattr(error, "exit_code")
+    return isinstance(error, OSError) or (is_ours and is_message)
