@@ -26,7 +26,8 @@ class Progress:
         if now - self.shown < (0.2 if self.is_terminal else 60):
             return
         loss, tokens = float(loss), float(tokens)
-        speed = (tokens - self.tokens) / (now - self.shown) if tokens > self.tokens else 0
+        before = self.tokens if self.tokens < tokens else 0.0  # an epoch counts from zero
+        speed = (tokens - before) / (now - self.shown)
         self.shown, self.tokens = now, tokens
         done = step / self.steps
         bar = ("#" * int(20 * done)).ljust(20, ".")
