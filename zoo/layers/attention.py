@@ -31,6 +31,12 @@ def project(inputs, kernel):
     )
 
 
+def masked_softmax(scores, mask):
+    """Softmax over the last axis in float32; a row that is fully masked has no weight at all."""
+    weights = ops.softmax(ops.where(mask, ops.cast(scores, "float32"), MASKED), axis=-1)
+    return ops.where(mask, weights, 0.0)
+
+
 class Attention(NamedArguments, keras.layers.Layer):
     """Base class: a subclass says how keys are projected and how a query scores them.
 
@@ -91,10 +97,8 @@ class Attention(NamedArguments, keras.layers.Layer):
             axes = ("batch", "queries", "source_length")
             checks.shape("attention_mask", attention_mask, axes, sizes)
             mask = ops.logical_and(mask, attention_mask)
-        scores = ops.cast(self.compute_scores(query, source.keys), "float32")
-        weights = ops.softmax(ops.where(mask, scores, MASKED), axis=-1)
-        weights = ops.where(mask, weights, 0.0)  # a row that is fully masked has no weight at all
-        weights = ops.cast(weights, self.compute_dtype)  # (batch, queries, source_length)
+        scores = self.compute_scores(query, source.keys)  # (batch, queries, source_length)
+        weights = ops.cast(masked_softmax(scores, mask), self.compute_dtype)
         return ops.matmul(weights, source.values), weights
 
     def add_additive_weights(self, units, query_dim, key_dim):

@@ -103,6 +103,16 @@ class Decoder(NamedArguments, keras.layers.Layer):
         sizes = [x.shape[0] for x in (memory, summary) if hasattr(x, "shape")]
         checks.shape("tokens", tokens, ("batch", "time"), sizes[:1])
 
+    def batch_size_of(self, memory, summary):
+        """The batch size that an encoder's results, each a tensor or None, tell."""
+        for value in (memory, summary):
+            if value is not None:
+                return ops.shape(value)[0]
+        raise ValueError(
+            "`batch_size` is needed where there is no memory or summary to tell it. "
+            "Received: batch_size=None"
+        )
+
     def checked_begin(self, *encoded, **options):
         """`begin`, its state checked against the contract."""
         name = f"{type(self).__name__}.begin"

@@ -3,7 +3,7 @@ import math
 import keras
 from keras import ops
 
-from zoo.layers.attention import MASKED
+from zoo.layers.attention import masked_softmax
 
 
 class HeadAttention(keras.layers.Layer):
@@ -54,9 +54,8 @@ class HeadAttention(keras.layers.Layer):
         query = self._heads(self.query_dense(query))  # (batch, heads, queries, head_dim)
         scores = ops.matmul(query, ops.transpose(self._heads(keys), (0, 1, 3, 2)))
         scores = ops.cast(scores, "float32") / math.sqrt(self.head_dim)
-        mask = mask[:, None]  # (batch, 1, queries, length)
-        weights = ops.softmax(ops.where(mask, scores, MASKED), axis=-1)
-        weights = ops.cast(ops.where(mask, weights, 0.0), self.compute_dtype)
+        weights = masked_softmax(scores, mask[:, None])  # the mask is (batch, 1, queries, length)
+        weights = ops.cast(weights, self.compute_dtype)
         dropped = self.dropout_layer(weights, training=training)
         context = ops.matmul(dropped, self._heads(values))  # (batch, heads, queries, head_dim)
         context = ops.transpose(context, (0, 2, 1, 3))

@@ -125,12 +125,7 @@ class RecurrentDecoder(Decoder):
         if self.feed_summary:
             source["summary"] = ops.cast(summary, self.compute_dtype)
         if batch_size is None:
-            if memory is None and summary is None:
-                raise ValueError(
-                    "`batch_size` is needed where there is no memory or summary to tell it. "
-                    "Received: batch_size=None"
-                )
-            batch_size = ops.shape(memory if summary is None else summary)[0]
+            batch_size = self.batch_size_of(memory, summary)
         states = [ops.expand_dims(x, 1) for x in self._initial_states(summary, batch_size)]
         if self.has_attention:
             return self.cell.initial_state(states, source["attention"]), source

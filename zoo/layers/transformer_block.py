@@ -21,7 +21,6 @@ class TransformerBlock(keras.layers.Layer):
         self, dim, num_heads, feedforward_dim, dropout=0.0, cross_attention=False, **kwargs
     ):
         super().__init__(**kwargs)
-        self.dim = dim
         self.has_cross_attention = cross_attention
         self.self_norm = self._norm("self_norm")
         self.self_attention = HeadAttention(
@@ -43,7 +42,6 @@ class TransformerBlock(keras.layers.Layer):
         return keras.layers.LayerNormalization(epsilon=1e-6, dtype=self.dtype_policy, name=name)
 
     def build(self, shape, memory_dim=None):
-        shape = (None, None, self.dim)
         self.self_norm.build(shape)
         self.self_attention.build(shape, shape)
         if self.has_cross_attention:

@@ -120,7 +120,7 @@ class TransformerDecoder(Decoder):
         if not self.built:
             self.build((None, None), None if memory is None else tuple(memory.shape))
         if batch_size is None:
-            batch_size = self._batch_size(memory, summary)
+            batch_size = self.batch_size_of(memory, summary)
         length = max_length or self.max_length
         self.embed.check_length("max_length", length)
         empty = ops.zeros((batch_size, 1, length, self.dim), dtype=self.compute_dtype)
@@ -198,15 +198,6 @@ class TransformerDecoder(Decoder):
             return self.output_dense(x)
         table = ops.cast(self.embed.embedding.embeddings, x.dtype)  # (vocabulary, dim)
         return ops.matmul(x, ops.transpose(table)) + ops.cast(self.output_bias, x.dtype)
-
-    def _batch_size(self, memory, summary):
-        for value in (memory, summary):
-            if value is not None:
-                return ops.shape(value)[0]
-        raise ValueError(
-            "`batch_size` is needed where there is no memory or summary to tell it. "
-            "Received: batch_size=None"
-        )
 
     def _require(self, memory):
         if self.cross_attention and memory is None:

@@ -34,7 +34,11 @@ def versions(path):
 
 def read_about(path):
     """What zoo.json says of a SavedModel: recipe, config, data, scores, pipeline."""
-    file = find_version(path) / ABOUT
+    return read_json(find_version(path) / ABOUT)
+
+
+def read_json(file):
+    """What a file of JSON says, or an error that names it."""
     try:
         return json.loads(file.read_text(encoding="utf-8"))
     except ValueError as error:

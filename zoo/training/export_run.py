@@ -1,7 +1,7 @@
-import json
 import pathlib
 
 from zoo.serving import Pipeline, export
+from zoo.serving.saved_model import read_json
 from zoo.training.progress import duration
 from zoo.training.run import read_about, read_checkpoint
 
@@ -19,7 +19,7 @@ def export_run(run, output):
     about = read_about(run)
     if not (run / "checkpoints" / "best.npz").exists():
         raise FileNotFoundError(f"{run} has no scored model yet: train it for an epoch at least")
-    pipeline = Pipeline.from_config(json.loads((run / "pipeline.json").read_text(encoding="utf-8")))
+    pipeline = Pipeline.from_config(read_json(run / "pipeline.json"))
     weights, state = read_checkpoint(run, "best")
     for variable, array in zip(pipeline.model.weights, weights, strict=True):
         variable.assign(array)

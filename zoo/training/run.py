@@ -17,6 +17,7 @@ import tensorflow as tf
 import zoo
 from zoo.serving import Pipeline, load
 from zoo.serving.saved_model import read_about as read_saved_model
+from zoo.serving.saved_model import read_json
 from zoo.training.settings import Settings
 
 
@@ -85,8 +86,7 @@ class Run:
         """The run's pipeline: the one that it began with, that of `init_from`, or `make()`."""
         policy = {"none": "float32", "bfloat16": "mixed_bfloat16"}[self.config.mixed_precision]
         if self.has("state"):
-            config = json.loads((self.path / "pipeline.json").read_text(encoding="utf-8"))
-            return Pipeline.from_config(config, policy)
+            return Pipeline.from_config(read_json(self.path / "pipeline.json"), policy)
         pipeline = load(self.config.init_from) if self.initial else make()
         if policy == "float32":
             return pipeline
@@ -186,10 +186,7 @@ def read_about(path):
     file = pathlib.Path(path) / "run.json"
     if not file.exists():
         raise FileNotFoundError(f"{path} holds no run: there is no {file}. `zoo train` makes one")
-    try:
-        return json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{file} is damaged: {error}") from error
+    return read_json(file)
 
 
 def stored_config(cls, path):
