@@ -3,12 +3,11 @@ from keras import ops
 
 from zoo.layers import checks
 from zoo.layers.decoder import Decoder
-from zoo.layers.token_positions import POSITIONS, TokenPositions
-from zoo.layers.transformer_block import TransformerBlock
+from zoo.layers.transformer_stack import TransformerStack
 
 
 @keras.saving.register_keras_serializable("zoo")
-class TransformerDecoder(Decoder):
+class TransformerDecoder(TransformerStack, Decoder):
     """Writes a sequence by attention to what it has written and to a memory (Vaswani et al. 2017).
 
     Training sees all positions at once. A search goes step by step: keys and values of what was
@@ -62,14 +61,17 @@ class TransformerDecoder(Decoder):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        self.vocabulary_size = checks.integer("vocabulary_size", vocabulary_size, 1)
-        self.dim = checks.integer("dim", dim, 1)
-        self.num_layers = checks.integer("num_layers", num_layers, 1)
-        self.num_heads = checks.divisor("num_heads", num_heads, "dim", dim)
-        self.feedforward_dim = checks.integer("feedforward_dim", feedforward_dim or 4 * dim, 1)
-        self.positions = checks.one_of("positions", positions, POSITIONS)
-        self.max_length = checks.integer("max_length", max_length, 1)
-        self.dropout = checks.rate("dropout", dropout)
+        self.add_stack(
+            vocabulary_size,
+            dim,
+            num_layers,
+            num_heads,
+            feedforward_dim,
+            positions,
+            max_length,
+            dropout,
+            cross_attention,
+        )
         self.cross_attention = checks.boolean("cross_attention", cross_attention)
         self.tie_embeddings = checks.boolean("tie_embeddings", tie_embeddings)
         if alignment_layer not in range(-num_layers, num_layers):
@@ -78,22 +80,6 @@ class TransformerDecoder(Decoder):
                 f"Received: alignment_layer={alignment_layer}"
             )
         self.alignment_layer = alignment_layer
-        self.embed = TokenPositions(
-            vocabulary_size, dim, positions, max_length, dropout, dtype=self.dtype_policy
-        )
-        self.blocks = [
-            TransformerBlock(
-                dim,
-                num_heads,
-                self.feedforward_dim,
-                dropout,
-                cross_attention,
-                dtype=self.dtype_policy,
-                name=f"block_{i}",
-            )
-            for i in range(num_layers)
-        ]
-        self.norm = keras.layers.LayerNormalization(epsilon=1e-6, dtype=self.dtype_policy)
         if not tie_embeddings:
             self.output_dense = keras.layers.Dense(
                 vocabulary_size, dtype=self.dtype_policy, name="output_dense"
@@ -101,10 +87,7 @@ class TransformerDecoder(Decoder):
 
     def build(self, tokens_shape, memory_shape=None, memory_mask_shape=None, summary_shape=None):
         self._require(memory_shape)
-        self.embed.build(tokens_shape)
-        for block in self.blocks:
-            block.build((None, None, self.dim), memory_shape[-1] if self.cross_attention else None)
-        self.norm.build((None, None, self.dim))
+        self.build_stack(tokens_shape, memory_shape[-1] if self.cross_attention else None)
         if self.tie_embeddings:
             self.output_bias = self.add_weight(
                 shape=(self.vocabulary_size,), initializer="zeros", name="output_bias"
@@ -208,17 +191,5 @@ class TransformerDecoder(Decoder):
             )
 
     def get_config(self):
-        names = (
-            "vocabulary_size",
-            "dim",
-            "num_layers",
-            "num_heads",
-            "feedforward_dim",
-            "positions",
-            "max_length",
-            "dropout",
-            "cross_attention",
-            "tie_embeddings",
-            "alignment_layer",
-        )
+        names = ("cross_attention", "tie_embeddings", "alignment_layer")
         return {**super().get_config(), **{name: getattr(self, name) for name in names}}

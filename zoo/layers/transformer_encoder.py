@@ -2,12 +2,11 @@ import keras
 from keras import ops
 
 from zoo.layers import checks
-from zoo.layers.token_positions import POSITIONS, TokenPositions
-from zoo.layers.transformer_block import TransformerBlock
+from zoo.layers.transformer_stack import TransformerStack
 
 
 @keras.saving.register_keras_serializable("zoo")
-class TransformerEncoder(keras.layers.Layer):
+class TransformerEncoder(TransformerStack, keras.layers.Layer):
     """Reads a sequence of ids by self-attention and leaves a memory behind (Vaswani et al. 2017).
 
     Each layer normalises what it reads and adds what it finds ("pre-norm"), and the memory is
@@ -56,35 +55,19 @@ class TransformerEncoder(keras.layers.Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        self.vocabulary_size = checks.integer("vocabulary_size", vocabulary_size, 1)
-        self.dim = checks.integer("dim", dim, 1)
-        self.num_layers = checks.integer("num_layers", num_layers, 1)
-        self.num_heads = checks.divisor("num_heads", num_heads, "dim", dim)
-        self.feedforward_dim = checks.integer("feedforward_dim", feedforward_dim or 4 * dim, 1)
-        self.positions = checks.one_of("positions", positions, POSITIONS)
-        self.max_length = checks.integer("max_length", max_length, 1)
-        self.dropout = checks.rate("dropout", dropout)
-        self.embed = TokenPositions(
-            vocabulary_size, dim, positions, max_length, dropout, dtype=self.dtype_policy
+        self.add_stack(
+            vocabulary_size,
+            dim,
+            num_layers,
+            num_heads,
+            feedforward_dim,
+            positions,
+            max_length,
+            dropout,
         )
-        self.blocks = [
-            TransformerBlock(
-                dim,
-                num_heads,
-                self.feedforward_dim,
-                dropout,
-                dtype=self.dtype_policy,
-                name=f"block_{i}",
-            )
-            for i in range(num_layers)
-        ]
-        self.norm = keras.layers.LayerNormalization(epsilon=1e-6, dtype=self.dtype_policy)
 
     def build(self, tokens_shape):
-        self.embed.build(tokens_shape)
-        for block in self.blocks:
-            block.build((None, None, self.dim))
-        self.norm.build((None, None, self.dim))
+        self.build_stack(tokens_shape)
         self.built = True
 
     def call(self, tokens, training=None):
@@ -98,16 +81,3 @@ class TransformerEncoder(keras.layers.Layer):
         there = ops.cast(mask, memory.dtype)[:, :, None]
         summary = ops.sum(memory * there, axis=1) / ops.maximum(ops.sum(there, axis=1), 1)
         return memory, mask, summary
-
-    def get_config(self):
-        names = (
-            "vocabulary_size",
-            "dim",
-            "num_layers",
-            "num_heads",
-            "feedforward_dim",
-            "positions",
-            "max_length",
-            "dropout",
-        )
-        return {**super().get_config(), **{name: getattr(self, name) for name in names}}
