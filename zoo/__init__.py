@@ -7,10 +7,12 @@ with quiet_command():
     from zoo.layers import (
         AttentionCell,
         BahdanauAttention,
+        BahdanauMonotonicAttention,
         BeamSearchDecoder,
         Decoder,
         GreedyDecoder,
         LuongAttention,
+        LuongMonotonicAttention,
         RecurrentDecoder,
         RecurrentEncoder,
         ResidualRNNCells,

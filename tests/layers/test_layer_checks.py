@@ -11,9 +11,11 @@ from tests.tools import ATTENTIONS, CELLS, attention_decoder, close
 from zoo import (
     AttentionCell,
     BahdanauAttention,
+    BahdanauMonotonicAttention,
     BeamSearchDecoder,
     GreedyDecoder,
     LuongAttention,
+    LuongMonotonicAttention,
     RecurrentDecoder,
     RecurrentEncoder,
     TransformerDecoder,
@@ -36,6 +38,13 @@ LAYERS = {
     "general": (LuongAttention, {"score": "general", "scale": True}, QUERY_AND_VALUE),
     "concat": (LuongAttention, {"score": "concat", "units": 5}, QUERY_AND_VALUE),
     "scaled_dot": (LuongAttention, {"score": "scaled_dot"}, QUERY_AND_VALUE),
+    "monotonic": (
+        BahdanauMonotonicAttention,
+        {"units": 5, "sigmoid_noise": 0.5, "seed": 1},
+        QUERY_AND_VALUE,
+    ),
+    "recursive": (LuongMonotonicAttention, {"mode": "recursive"}, QUERY_AND_VALUE),
+    "hard": (LuongMonotonicAttention, {"mode": "hard"}, QUERY_AND_VALUE),
     "decoder": (
         RecurrentDecoder,
         {"vocabulary_size": 9, "embedding_dim": 4, "cell": keras.layers.LSTMCell(6)},

@@ -7,6 +7,7 @@ from zoo.layers.decoder import Decoder
 from zoo.layers.greedy_decoder import GreedyDecoder
 from zoo.layers.hypotheses import SearchResult
 from zoo.layers.luong_attention import LuongAttention
+from zoo.layers.monotonic_attention import BahdanauMonotonicAttention, LuongMonotonicAttention
 from zoo.layers.recurrent_decoder import RecurrentDecoder
 from zoo.layers.recurrent_encoder import RecurrentEncoder
 from zoo.layers.residual_rnn_cells import ResidualRNNCells

@@ -44,6 +44,8 @@ class Attention(NamedArguments, keras.layers.Layer):
     `compute_scores(query, keys) -> (batch, queries, source_length)`.
     """
 
+    is_monotonic = False  # whether a step's weights depend on those of the step before
+
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
         self.supports_masking = True  # the context keeps the mask of the query
@@ -85,6 +87,11 @@ class Attention(NamedArguments, keras.layers.Layer):
 
     def attend(self, query, source, attention_mask=None):
         """Returns the context (batch, queries, value_dim) and the weights of each query."""
+        scores, mask = self.masked_scores(query, source, attention_mask)
+        return self.context(masked_softmax(scores, mask), source)
+
+    def masked_scores(self, query, source, attention_mask=None):
+        """Scores (batch, queries, source_length), and a mask that broadcasts to them."""
         self._require_built("attend")
         query = ops.cast(query, self.compute_dtype)
         batch, length = source.values.shape[:2]
@@ -97,8 +104,11 @@ class Attention(NamedArguments, keras.layers.Layer):
             axes = ("batch", "queries", "source_length")
             checks.shape("attention_mask", attention_mask, axes, sizes)
             mask = ops.logical_and(mask, attention_mask)
-        scores = self.compute_scores(query, source.keys)  # (batch, queries, source_length)
-        weights = ops.cast(masked_softmax(scores, mask), self.compute_dtype)
+        return self.compute_scores(query, source.keys), mask
+
+    def context(self, weights, source):
+        """The weighted sum (batch, queries, value_dim), and the weights in the compute dtype."""
+        weights = ops.cast(weights, self.compute_dtype)
         return ops.matmul(weights, source.values), weights
 
     def add_additive_weights(self, units, query_dim, key_dim):

@@ -1,3 +1,5 @@
+import functools
+
 import keras
 from keras import ops
 
@@ -36,7 +38,7 @@ class AttentionCell(keras.layers.Layer):
     Arguments:
         cell: any Keras cell: `SimpleRNNCell`, `GRUCell`, `LSTMCell`, `StackedRNNCells` of them,
             `ResidualRNNCells`.
-        attention: `BahdanauAttention` or `LuongAttention`.
+        attention: `BahdanauAttention`, `LuongAttention`, or one of their monotonic forms.
         attention_size: int, the columns of W. Without it there is no W: the output is
             [h; context], or h alone where `query="previous_state"` has fed the context already.
         query: "output" or "previous_state", what looks at the source. The state of a stack is
@@ -138,17 +140,22 @@ class AttentionCell(keras.layers.Layer):
             size = self.attention_size or output_size(self.cell) + source.values.shape[-1]
             rows = ops.shape(cell_states[0])[:2]
             state["fed"] = ops.zeros((*rows, size), dtype=self.compute_dtype)
+        if self.attention.is_monotonic:
+            state["weights"] = self.attention.initial_weights(source)
         return state
 
-    def call(self, inputs, state, source, training=None):
+    def call(self, inputs, state, source, noise=None, training=None):
         states = state["cell"]
+        attend = self.attention.attend
+        if self.attention.is_monotonic:
+            attend = functools.partial(attend, previous_weights=state["weights"], noise=noise)
         if self.query == "output":
             if self.input_feeding:
                 inputs = ops.concatenate([inputs, state["fed"]], axis=-1)
             output, states = run_cell(self.cell, inputs, states, training)
-            context, weights = self.attention.attend(output, source)
+            context, weights = attend(output, source)
         else:
-            context, weights = self.attention.attend(hidden_state(self.cell, states), source)
+            context, weights = attend(hidden_state(self.cell, states), source)
             if self.input_feeding:
                 inputs = ops.concatenate([context, inputs], axis=-1)
             output, states = run_cell(self.cell, inputs, states, training)
@@ -156,6 +163,8 @@ class AttentionCell(keras.layers.Layer):
         new_state = {"cell": states}
         if "fed" in state:
             new_state["fed"] = output
+        if "weights" in state:
+            new_state["weights"] = weights
         return output, new_state, weights
 
     def sequence(self, inputs, state, source, training=None):
@@ -164,11 +173,22 @@ class AttentionCell(keras.layers.Layer):
         Returns outputs (batch, time, output_size), state, weights (batch, time, source_length).
         """
         inputs = ops.cast(inputs, self.compute_dtype)
-        if self.input_feeding:
+        if self.input_feeding or self.attention.is_monotonic:
+            dim, noise = inputs.shape[-1], None
+            if self.attention.is_monotonic and training:
+                # Drawn for all steps at once: JAX cannot draw in a loop.
+                shape = (*ops.shape(inputs)[:2], ops.shape(source.values)[1])
+                noise = self.attention.draw_noise(shape)
+            if noise is not None:
+                inputs = ops.concatenate([inputs, ops.cast(noise, inputs.dtype)], axis=-1)
 
             def step(step_inputs, state):
                 output, state, weights = self(
-                    step_inputs[:, None], state, source, training=training
+                    step_inputs[:, None, :dim],
+                    state,
+                    source,
+                    noise=None if noise is None else step_inputs[:, None, dim:],
+                    training=training,
                 )
                 return [output[:, 0], weights[:, 0]], state
 
