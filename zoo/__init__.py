@@ -16,6 +16,7 @@ with quiet_command():
         RecurrentDecoder,
         RecurrentEncoder,
         ResidualRNNCells,
+        SamplingDecoder,
         SearchResult,
         TransformerDecoder,
         TransformerEncoder,

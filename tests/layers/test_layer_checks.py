@@ -18,6 +18,7 @@ from zoo import (
     LuongMonotonicAttention,
     RecurrentDecoder,
     RecurrentEncoder,
+    SamplingDecoder,
     TransformerDecoder,
     TransformerEncoder,
 )
@@ -122,7 +123,7 @@ def test_keras_checks_of_the_transformer_encoder(positions):
     )
 
 
-@pytest.mark.parametrize("search", [BeamSearchDecoder, GreedyDecoder])
+@pytest.mark.parametrize("search", [BeamSearchDecoder, GreedyDecoder, SamplingDecoder])
 def test_keras_checks_of_searches(search):
     LayerTest().run_layer_test(
         search,
@@ -179,11 +180,18 @@ def test_attention_alone_trains_saves_and_loads(attention, tmp_path):
     close(keras.saving.load_model(tmp_path / "model.keras")(SOURCE), model(SOURCE))
 
 
-@pytest.mark.parametrize("search", [BeamSearchDecoder, GreedyDecoder])
-def test_functional_searches_save_and_load(search, tmp_path):
+@pytest.mark.parametrize(
+    ("search", "options"),
+    [
+        (BeamSearchDecoder, {"length_penalty": 0.6}),
+        (GreedyDecoder, {"length_penalty": 0.6}),
+        (SamplingDecoder, {"top_p": 0.9, "seed": 1}),
+    ],
+)
+def test_functional_searches_save_and_load(search, options, tmp_path):
     model = functional(
         attention_decoder(),
-        lambda decoder: search(decoder, max_length=6, no_repeat_ngram=2, length_penalty=0.6),
+        lambda decoder: search(decoder, max_length=6, no_repeat_ngram=2, **options),
     )
     model.save(tmp_path / "model.keras")
     loaded = keras.saving.load_model(tmp_path / "model.keras")

@@ -11,5 +11,6 @@ from zoo.layers.monotonic_attention import BahdanauMonotonicAttention, LuongMono
 from zoo.layers.recurrent_decoder import RecurrentDecoder
 from zoo.layers.recurrent_encoder import RecurrentEncoder
 from zoo.layers.residual_rnn_cells import ResidualRNNCells
+from zoo.layers.sampling_decoder import SamplingDecoder
 from zoo.layers.transformer_decoder import TransformerDecoder
 from zoo.layers.transformer_encoder import TransformerEncoder

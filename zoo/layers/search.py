@@ -89,6 +89,7 @@ class Search(NamedArguments, keras.layers.Layer):
             batch_size = self._batch_size(memory, summary, prefix)
         prefix = self._prefix(prefix, batch_size)
         limits = self._limits(max_length, batch_size)  # (batch,)
+        choose = self.chooser(batch_size)
 
         def advance(step, hypotheses, logits, weights):
             if self.uses_coverage:  # frozen hypotheses keep their score, whatever it becomes
@@ -103,7 +104,7 @@ class Search(NamedArguments, keras.layers.Layer):
                 forbidden_ids=self.forbidden_ids,
                 prefix=prefix,
             )
-            choice = self.choose(step, hypotheses, logits, allowed)
+            choice = choose(step, hypotheses, logits, allowed)
             return self._extend(step, hypotheses, choice, limits), choice.parents
 
         # 2. The first step, of one hypothesis: it shows what the decoder gives.
@@ -138,6 +139,10 @@ class Search(NamedArguments, keras.layers.Layer):
             go_on, next_step, (step, hypotheses, state, history)
         )
         return self._result(hypotheses, history, ops.shape(weights)[2])
+
+    def chooser(self, batch_size):
+        """The function `choose` of one call; a subclass may bind to it what the call draws."""
+        return self.choose
 
     def compute_mask(self, memory, previous_mask):
         return None  # nothing of the mask of the memory is left in a result
