@@ -174,11 +174,7 @@ class AttentionCell(keras.layers.Layer):
         """
         inputs = ops.cast(inputs, self.compute_dtype)
         if self.input_feeding or self.attention.is_monotonic:
-            dim, noise = inputs.shape[-1], None
-            if self.attention.is_monotonic and training:
-                # Drawn for all steps at once: JAX cannot draw in a loop.
-                shape = (*ops.shape(inputs)[:2], ops.shape(source.values)[1])
-                noise = self.attention.draw_noise(shape)
+            dim, noise = inputs.shape[-1], self.draw_noise(inputs, source, training)
             if noise is not None:
                 inputs = ops.concatenate([inputs, ops.cast(noise, inputs.dtype)], axis=-1)
 
@@ -205,6 +201,15 @@ class AttentionCell(keras.layers.Layer):
             context, weights = self.attention.attend(queries, source)
             outputs = self._emit(outputs, context)
         return outputs, state, weights
+
+    def draw_noise(self, inputs, source, training):
+        """What a monotonic attention adds in training, for all steps at once, or None.
+
+        JAX cannot draw in a loop over time.
+        """
+        if not training or not self.attention.is_monotonic:
+            return None
+        return self.attention.draw_noise((*ops.shape(inputs)[:2], ops.shape(source.values)[1]))
 
     def _emit(self, output, context):
         if not self.emits_context:

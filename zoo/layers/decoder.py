@@ -27,6 +27,8 @@ class Decoder(NamedArguments, keras.layers.Layer):
     `call(tokens, memory, memory_mask, summary, return_attention_scores)` is teacher forcing: tokens
         (batch, time) begin with the start id, logits are (batch, time, vocabulary) and the weights,
         if asked for, (batch, time, source_length). By default it steps over time.
+        `call(tokens, ..., state=state, return_state=True)` does it in chunks: it goes on from a
+        state, of `begin` or of the chunk before, and returns the next one last.
 
     Sublayers that `step` uses may be created in the constructor and left unbuilt: the first `call`
     builds them, and so does a search. A decoder that knows its `vocabulary_size` says so, and has
@@ -74,29 +76,48 @@ class Decoder(NamedArguments, keras.layers.Layer):
         summary=None,
         return_attention_scores=False,
         training=None,
+        state=None,
+        return_state=False,
     ):
         self.check_tokens(tokens)
-        state, source = self.checked_begin(
+        first, source = self.checked_begin(
             memory,
             memory_mask,
             summary,
             batch_size=ops.shape(tokens)[0],
             max_length=tokens.shape[1],
         )
-        has_weights = False
 
         def step(tokens, state):
-            nonlocal has_weights
             logits, state, weights = self.checked_step(tokens, state, source)
-            has_weights = return_attention_scores and weights is not None
-            outputs = [logits, weights] if has_weights else [logits]
+            wants_weights = return_attention_scores and weights is not None
+            outputs = [logits, weights] if wants_weights else [logits]
             return [output[:, 0] for output in outputs], state
 
         tokens = ops.expand_dims(tokens, -1)  # each step sees (batch, beam) with beam 1
-        outputs, _ = scan(step, tokens, state)
+        outputs, state = scan(step, tokens, first if state is None else state)
         reset_dropout(self)
-        logits, weights = outputs if has_weights else (outputs[0], None)
-        return (logits, weights) if return_attention_scores else logits
+        logits, weights = outputs if len(outputs) == 2 else (outputs[0], None)
+        return self.results(logits, weights, state, return_attention_scores, return_state)
+
+    def results(self, logits, weights, state, return_attention_scores, return_state):
+        """What `call` returns, of what it was asked for."""
+        extras = [weights] * return_attention_scores + [state] * return_state
+        return (logits, *extras) if extras else logits
+
+    def source_mask(self, memory_mask):
+        """Which positions of the source a coverage penalty counts: (batch, source_length), None.
+
+        A decoder whose memory_mask is a nest of several masks overrides it.
+        """
+        masks = [mask for mask in keras.tree.flatten(memory_mask) if mask is not None]
+        if len(masks) > 1:
+            raise ValueError(
+                "`coverage_penalty` needs to know which positions of the source count, so "
+                f"`memory_mask` must hold one mask, or {type(self).__name__} override "
+                f"`source_mask`. Received: {len(masks)} masks"
+            )
+        return masks[0] if masks else None
 
     def check_tokens(self, tokens, memory=None, summary=None):
         """Checks tokens (batch, time) against the encoder's results, where those are tensors."""

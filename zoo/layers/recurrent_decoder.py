@@ -13,6 +13,8 @@ from zoo.layers.cells import (
     state_sizes,
 )
 from zoo.layers.decoder import Decoder
+from zoo.layers.scan import reset_dropout, scan
+from zoo.layers.scheduled_sampling import ScheduledSampling, check_probability, serialize
 
 INITIAL_STATES = ("bridge", "summary", "zeros")
 
@@ -39,6 +41,10 @@ class RecurrentDecoder(Decoder):
             (every layer starts from it, an LSTM's c from zero); "zeros".
         feed_summary: bool, whether every step sees the summary too.
         dropout: float, applied to the embeddings and to the outputs.
+        sampling_probability: float, or a schedule of `keras.optimizers.schedules` on the training
+            steps: the probability that training shows the decoder the token that it would have
+            drawn itself instead of the given one (scheduled sampling, Bengio et al. 2015).
+            `PolynomialDecay(0.0, 10_000, 0.25)` rises to 0.25 in 10,000 steps.
 
     Call arguments and results are those of `Decoder`.
 
@@ -68,6 +74,7 @@ class RecurrentDecoder(Decoder):
         initial_state="bridge",
         feed_summary=False,
         dropout=0.0,
+        sampling_probability=0.0,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -80,6 +87,7 @@ class RecurrentDecoder(Decoder):
         self.initial_state = checks.one_of("initial_state", initial_state, INITIAL_STATES)
         self.feed_summary = checks.boolean("feed_summary", feed_summary)
         self.dropout = checks.rate("dropout", dropout)
+        self.sampling_probability = check_probability(sampling_probability)
         self.inner_cell = cell.cell if self.has_attention else cell
         self.embedding = keras.layers.Embedding(
             vocabulary_size, embedding_dim, dtype=self.dtype_policy, name="embedding"
@@ -88,6 +96,9 @@ class RecurrentDecoder(Decoder):
         self.output_dense = keras.layers.Dense(
             vocabulary_size, dtype=self.dtype_policy, name="output_dense"
         )
+        self.scheduled_sampling = None
+        if self.sampling_probability != 0:
+            self.scheduled_sampling = ScheduledSampling(self.sampling_probability)
         if self.initial_state == "bridge":
             self.bridge = keras.layers.Dense(
                 sum(state_sizes(self.inner_cell)),
@@ -109,6 +120,8 @@ class RecurrentDecoder(Decoder):
                 self.cell.build((None, input_dim))
         if self.initial_state == "bridge":
             self.bridge.build(summary_shape)
+        if self.scheduled_sampling:
+            self.scheduled_sampling.build()
         self.output_dense.build((None, None, output_size(self.cell)))
         self.built = True
 
@@ -132,12 +145,8 @@ class RecurrentDecoder(Decoder):
         return {"cell": states}, source
 
     def step(self, tokens, state, source):
-        inputs = self._inputs(tokens, source)  # (batch, beam, input_dim)
-        if self.has_attention:
-            outputs, state, weights = self.cell(inputs, state, source["attention"])
-        else:
-            outputs, states = run_cell(self.cell, inputs, state["cell"])
-            state, weights = {"cell": states}, None
+        inputs = self._inputs(self.embedding(tokens), source)  # (batch, beam, input_dim)
+        outputs, state, weights = self._cell_step(inputs, state, source)
         return self.output_dense(outputs), state, weights
 
     def call(
@@ -148,27 +157,75 @@ class RecurrentDecoder(Decoder):
         summary=None,
         return_attention_scores=False,
         training=None,
+        state=None,
+        return_state=False,
     ):
         self.check_tokens(tokens, memory, summary)
         batch_size = ops.shape(tokens)[0]
-        state, source = self.begin(memory, memory_mask, summary, batch_size=batch_size)
-        inputs = self._inputs(tokens, source, training)  # (batch, time, input_dim)
-        if self.has_attention:
-            source = source["attention"]
-            outputs, _, weights = self.cell.sequence(inputs, state, source, training)
-        else:
-            outputs, _, _ = run_sequence(self.cell, inputs, state["cell"], training)
-            weights = None
+        first, source = self.begin(memory, memory_mask, summary, batch_size=batch_size)
+        state = first if state is None else state
+        run = self._sampled_sequence if training and self.scheduled_sampling else self._sequence
+        outputs, state, weights = run(tokens, state, source, training)
         logits = self.output_dense(self.dropout_layer(outputs, training=training))
-        return (logits, weights) if return_attention_scores else logits
+        return self.results(logits, weights, state, return_attention_scores, return_state)
 
-    def _inputs(self, tokens, source, training=False):
-        inputs = self.dropout_layer(self.embedding(tokens), training=training)
+    def _cell_step(self, inputs, state, source, noise=None, training=None):
+        if self.has_attention:
+            return self.cell(inputs, state, source["attention"], noise=noise, training=training)
+        outputs, states = run_cell(self.cell, inputs, state["cell"], training)
+        return outputs, {"cell": states}, None
+
+    def _sequence(self, tokens, state, source, training):
+        """All steps: outputs (batch, time, output_size), state, weights."""
+        embedded = self.dropout_layer(self.embedding(tokens), training=training)
+        inputs = self._inputs(embedded, source)  # (batch, time, input_dim)
+        if self.has_attention:
+            return self.cell.sequence(inputs, state, source["attention"], training)
+        outputs, _, states = run_sequence(self.cell, inputs, state["cell"], training)
+        return outputs, {"cell": states}, None
+
+    def _sampled_sequence(self, tokens, state, source, training):
+        """The same, where some of the tokens are those that the decoder itself would write."""
+        sampling, dtype = self.scheduled_sampling, "float32"
+        batch, time = ops.shape(tokens)[:2]
+        # What is random is drawn before the loop, and goes through it beside the tokens.
+        kept = ops.ones((batch, time, self.embedding_dim), dtype=self.compute_dtype)
+        kept = self.dropout_layer(kept, training=training)
+        columns = [tokens[:, :, None], sampling.chances(batch, time), kept]
+        noise = None
+        if self.has_attention:
+            noise = self.cell.draw_noise(tokens, source["attention"], training)
+        columns += [] if noise is None else [noise]
+        probability = sampling.next_probability()
+
+        def step(columns, carried):
+            given, chances = ops.cast(columns[:, :1], "int32"), columns[:, 1:3]
+            token = sampling.choose(given, carried["own"], chances, probability)  # (batch, 1)
+            kept = columns[:, None, 3 : 3 + self.embedding_dim]
+            embedded = self.embedding(token)
+            inputs = self._inputs(embedded * ops.cast(kept, embedded.dtype), source)
+            noise_now = None if noise is None else columns[:, None, 3 + self.embedding_dim :]
+            outputs, state, weights = self._cell_step(
+                inputs, carried["state"], source, noise_now, training
+            )
+            own = sampling.draw(self.output_dense(outputs), chances)
+            emitted = [x[:, 0] for x in (outputs, weights) if x is not None]
+            return emitted, {"own": own, "state": state}
+
+        columns = ops.concatenate([ops.cast(column, dtype) for column in columns], axis=-1)
+        carried = {"own": ops.cast(tokens[:, :1], "int32"), "state": state}  # starts as it is given
+        emitted, carried = scan(step, columns, carried)
+        reset_dropout(self.cell)
+        outputs, weights = emitted if len(emitted) == 2 else (emitted[0], None)
+        return outputs, carried["state"], weights
+
+    def _inputs(self, embedded, source):
+        """What the cell sees: embedded (batch, time or beam, dim), and perhaps the summary."""
         if not self.feed_summary:
-            return inputs
+            return embedded
         summary = ops.expand_dims(source["summary"], 1)  # (batch, 1, dim)
-        summary = ops.broadcast_to(summary, (*ops.shape(tokens), summary.shape[-1]))
-        return ops.concatenate([inputs, summary], axis=-1)
+        summary = ops.broadcast_to(summary, (*ops.shape(embedded)[:2], summary.shape[-1]))
+        return ops.concatenate([embedded, summary], axis=-1)
 
     def _initial_states(self, summary, batch_size):
         """The states before the first step, a flat list of (batch, size)."""
@@ -224,6 +281,7 @@ class RecurrentDecoder(Decoder):
             "initial_state": self.initial_state,
             "feed_summary": self.feed_summary,
             "dropout": self.dropout,
+            "sampling_probability": serialize(self.sampling_probability),
         }
 
     @classmethod

@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from zoo.layers import checks
+from zoo.layers.chance import draw_index
 from zoo.layers.hypotheses import NONE, Choice
 from zoo.layers.search import Search
 
@@ -108,14 +109,9 @@ class SamplingDecoder(Search):
         count = min(self.top_k or vocabulary_size, vocabulary_size)
         logits, ids = ops.top_k(logits, k=count)  # (batch, n, count), the most probable first
         probabilities = ops.softmax((logits - logits[:, :, :1]) / self.temperature, axis=-1)
-        up_to = ops.cumsum(probabilities, axis=-1)
-        kept = ops.logical_and(up_to - probabilities < self.top_p, probabilities > 0)
-        last = ops.sum(ops.cast(kept, "int32"), axis=-1, keepdims=True) - 1  # (batch, n, 1)
-        total = ops.take_along_axis(up_to, last, axis=-1)
-        index = ops.sum(
-            ops.cast(up_to <= chances[:, :, None] * total, "int32"), axis=-1, keepdims=True
-        )
-        index = ops.minimum(index, last)
+        before = ops.cumsum(probabilities, axis=-1) - probabilities
+        probabilities = ops.where(before < self.top_p, probabilities, 0.0)
+        index = draw_index(probabilities, chances)[:, :, None]
         return ops.cast(ops.take_along_axis(ids, index, axis=-1)[:, :, 0], "int32")
 
     def can_improve(self, hypotheses, limits):

@@ -168,15 +168,11 @@ class Search(NamedArguments, keras.layers.Layer):
         coverage = ops.zeros((*shape, 0), dtype="float32")
         if self.uses_coverage:
             coverage = ops.zeros_like(weights)
-            if memory_mask is not None:
+            mask = self.decoder.source_mask(memory_mask)
+            if mask is not None:
                 # Positions that are masked count as covered, so that they cost nothing.
-                masks = [m for m in keras.tree.flatten(memory_mask) if m is not None]
-                if len(masks) != 1:
-                    raise ValueError(
-                        "`coverage_penalty` needs to know which positions of the source count, so "
-                        f"`memory_mask` must hold one mask. Received: {len(masks)} masks"
-                    )
-                coverage = coverage + ops.where(ops.cast(masks[0], "bool"), 0.0, 1.0)[:, None, :]
+                mask = ops.cast(mask, "bool")
+                coverage = coverage + ops.where(mask, 0.0, 1.0)[:, None, :]
         return Hypotheses(
             tokens=ops.full((*shape, self.max_length), self.end_id, dtype="int32"),
             last=ops.full(shape, self.start_id, dtype="int32"),

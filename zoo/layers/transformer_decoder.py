@@ -27,7 +27,8 @@ class TransformerDecoder(TransformerStack, Decoder):
         alignment_layer: int, the layer whose attention to the memory, averaged over its heads, is
             what the decoder gives as its weights; -1 is the last.
 
-    Call arguments and results are those of `Decoder`.
+    Call arguments and results are those of `Decoder`. The state of `begin` and of a chunked `call`
+    has room for `max_length` tokens in all; what is written behind them is NaN.
 
     Example:
 
@@ -114,31 +115,8 @@ class TransformerDecoder(TransformerStack, Decoder):
         return state, self._source(memory, memory_mask)
 
     def step(self, tokens, state, source):
-        position = state["position"]
-        batch, beam = ops.shape(tokens)[0], tokens.shape[1]
-        rows = ops.reshape(tokens, (-1, 1))  # (batch * beam, 1)
-        x = ops.reshape(self.embed(rows, start=position), (batch, beam, self.dim))
-        length = state["written"][0]["keys"].shape[2]
-        seen = ops.arange(length) <= position  # (length,)
-        now = ops.equal(ops.arange(length), position)[:, None]  # (length, 1)
-        written, all_weights = [], []
-        for block, cache, memory in zip(self.blocks, state["written"], source, strict=True):
-
-            def attend_self(y, block=block, cache=cache):
-                new = dict(zip(("keys", "values"), block.self_attention.project(y), strict=True))
-                # (batch, beam, 1, dim) into (batch, beam, length, dim)
-                cache = {k: ops.where(now, new[k][:, :, None], cache[k]) for k in cache}
-                written.append(cache)
-                # Each hypothesis attends to itself alone: it is a row of its own here.
-                flat = [ops.reshape(cache[k], (-1, length, self.dim)) for k in ("keys", "values")]
-                query = ops.reshape(y, (-1, 1, self.dim))
-                y, _ = block.self_attention.attend(query, *flat, seen[None, None, :])
-                return ops.reshape(y, (batch, beam, self.dim))
-
-            x, weights = block.run(x, attend_self, memory)
-            all_weights.append(weights)
-        state = {"position": position + 1, "written": written}
-        return self._logits(x), state, self._alignment(all_weights)
+        x, state, weights = self._go_on(tokens[:, :, None], state, source)
+        return self._logits(x), state, weights
 
     def call(
         self,
@@ -148,18 +126,62 @@ class TransformerDecoder(TransformerStack, Decoder):
         summary=None,
         return_attention_scores=False,
         training=None,
+        state=None,
+        return_state=False,
     ):
         self.check_tokens(tokens, memory, summary)
+        if state is None and not return_state:
+            x, weights = self._all_at_once(tokens, self._source(memory, memory_mask), training)
+        else:
+            first, source = self.begin(
+                memory, memory_mask, summary, batch_size=ops.shape(tokens)[0]
+            )
+            state = first if state is None else state
+            x, state, weights = self._go_on(tokens[:, None, :], state, source, training)
+        return self.results(self._logits(x), weights, state, return_attention_scores, return_state)
+
+    def _all_at_once(self, tokens, sources, training):
         self.embed.check_length("tokens", tokens.shape[1])
         where = ops.arange(ops.shape(tokens)[1])
         causal = (where[:, None] >= where)[None]  # (1, time, time)
         x = self.embed(tokens, training=training)
         all_weights = []
-        for block, source in zip(self.blocks, self._source(memory, memory_mask), strict=True):
+        for block, source in zip(self.blocks, sources, strict=True):
             x, weights = block(x, causal, source, training=training)
             all_weights.append(weights)
-        logits = self._logits(x)
-        return (logits, self._alignment(all_weights)) if return_attention_scores else logits
+        return x, self._alignment(all_weights)
+
+    def _go_on(self, tokens, state, sources, training=None):
+        """tokens (batch, beam, time) that follow what is written; of beam and time one is 1.
+
+        Returns x (batch, beam * time, dim), the state, the weights (batch, beam * time, length).
+        """
+        batch, beam, time = ops.shape(tokens)
+        position, length = state["position"], state["written"][0]["keys"].shape[2]
+        where = position + ops.arange(time)
+        seen = (where[:, None] >= ops.arange(length))[None]  # (1, time, length)
+        # Each hypothesis attends to itself alone: it is a row of its own there.
+        x = self.embed(ops.reshape(tokens, (-1, time)), start=position, training=training)
+        x = ops.reshape(x, (batch, beam * time, self.dim))
+        written, all_weights = [], []
+        for block, cache, source in zip(self.blocks, state["written"], sources, strict=True):
+
+            def attend_self(y, block=block, cache=cache):
+                new = dict(zip(("keys", "values"), block.self_attention.project(y), strict=True))
+                shape = (batch, beam, time, self.dim)
+                new = {k: written_to(cache[k], ops.reshape(new[k], shape), position) for k in new}
+                written.append(new)
+                flat = [ops.reshape(new[k], (-1, length, self.dim)) for k in ("keys", "values")]
+                query = ops.reshape(y, (-1, time, self.dim))
+                y, _ = block.self_attention.attend(query, *flat, seen, training=training)
+                return ops.reshape(y, (batch, beam * time, self.dim))
+
+            x, weights = block.run(x, attend_self, source, training=training)
+            all_weights.append(weights)
+        # What the cache has no room for would see too little of the past.
+        x = ops.where(ops.cast(position + time <= length, "bool"), x, float("nan"))
+        state = {"position": position + time, "written": written}
+        return x, state, self._alignment(all_weights)
 
     def _source(self, memory, memory_mask):
         """For each layer (keys, values, mask) of the memory, or None."""
@@ -193,3 +215,11 @@ class TransformerDecoder(TransformerStack, Decoder):
     def get_config(self):
         names = ("cross_attention", "tie_embeddings", "alignment_layer")
         return {**super().get_config(), **{name: getattr(self, name) for name in names}}
+
+
+def written_to(cache, new, position):
+    """cache (batch, beam, length, dim) with new (batch, beam, time, dim) from a position on."""
+    length, time = cache.shape[2], ops.shape(new)[2]
+    places = ops.arange(length) - position  # of the cache within what is new
+    is_new = ops.logical_and(places >= 0, places < time)[:, None]  # (length, 1)
+    return ops.where(is_new, ops.take(new, ops.clip(places, 0, time - 1), axis=2), cache)

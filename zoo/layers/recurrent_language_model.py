@@ -1,0 +1,160 @@
+import keras
+from keras import ops
+
+from zoo.layers import checks
+from zoo.layers.attention import Attention, AttentionSource, project
+from zoo.layers.cells import check_cell, output_size, run_sequence
+from zoo.layers.recurrent_decoder import RecurrentDecoder
+
+
+@keras.saving.register_keras_serializable("zoo")
+class RecurrentLanguageModel(RecurrentDecoder):
+    """A recurrent decoder without memory, which may look back at its own past.
+
+        h(t) = cell(embedding(token(t-1)), h(t-1))
+        P(t) = softmax(h(t) V + b), or with an attention
+        P(t) = softmax(tanh([h(t); context(h(t-window) .. h(t-1))] W) V + b)
+
+    The attention is that of Daniluk et al. 2017 in its plainest form: the state h(t) looks at the
+    `window` states before it.
+
+    Arguments:
+        vocabulary_size: int.
+        embedding_dim: int.
+        cell: any Keras cell, such as `GRUCell`, or a stack.
+        attention: a `BahdanauAttention` or `LuongAttention`, or None.
+        window: int, how many states back the attention looks.
+        dropout: float, applied to the embeddings and to the outputs.
+
+    Call arguments and results are those of `Decoder`, without memory. With an attention the weights
+    are (batch, time, window), those of the latest state at the end. A long text is read in chunks:
+    `logits, state = model(chunk, state=state, return_state=True)`.
+
+    Example:
+
+    ```python
+    import keras
+    import numpy as np
+    from zoo import LuongAttention, RecurrentLanguageModel, SamplingDecoder
+
+    model = RecurrentLanguageModel(50, 16, keras.layers.GRUCell(8), LuongAttention(), window=20)
+    logits = model(np.array([[1, 9, 10, 11], [1, 12, 13, 2]]))
+    assert logits.shape == (2, 4, 50)
+    result = SamplingDecoder(model, num_results=3, max_length=10)(batch_size=1)
+    assert result.tokens.shape == (1, 3, 10)
+    ```
+    """
+
+    def __init__(
+        self,
+        vocabulary_size,
+        embedding_dim,
+        cell,
+        attention=None,
+        window=64,
+        dropout=0.0,
+        sampling_probability=0.0,
+        **kwargs,
+    ):
+        check_cell(cell)
+        super().__init__(
+            vocabulary_size,
+            embedding_dim,
+            cell,
+            initial_state="zeros",
+            dropout=dropout,
+            sampling_probability=sampling_probability,
+            **kwargs,
+        )
+        if attention is not None and (
+            not isinstance(attention, Attention) or attention.is_monotonic
+        ):
+            raise ValueError(
+                "`attention` must be a BahdanauAttention or a LuongAttention, or None. "
+                f"Received: attention={attention!r}"
+            )
+        self.attention = attention
+        self.window = checks.integer("window", window, 1)
+
+    def build(self, tokens_shape, *shapes):
+        if self.attention is not None:
+            size = output_size(self.cell)
+            if not self.attention.built:
+                self.attention.build((None, None, size), (None, None, size))
+            self.attention_kernel = self.add_weight(shape=(2 * size, size), name="attention_kernel")
+        super().build(tokens_shape)
+
+    def begin(
+        self, memory=None, memory_mask=None, summary=None, *, batch_size=None, max_length=None
+    ):
+        if batch_size is None:
+            batch_size = self.batch_size_of(memory, summary)
+        state, source = super().begin(batch_size=batch_size)
+        if self.attention is not None:
+            nothing = ops.zeros((batch_size, self.window, output_size(self.cell)))
+            there = ops.zeros((batch_size, self.window), dtype="bool")
+            past = self.attention.precompute(nothing, there)._asdict()
+            state["past"] = {name: x[:, None] for name, x in past.items()}
+        return state, source
+
+    def _cell_step(self, inputs, state, source, noise=None, training=None):
+        outputs, after, _ = super()._cell_step(
+            inputs, {"cell": state["cell"]}, source, None, training
+        )
+        if self.attention is None:
+            return outputs, after, None
+        outputs, past, weights = self._look_back(outputs[:, :, None], state["past"])
+        return outputs, {**after, "past": past}, weights
+
+    def _sequence(self, tokens, state, source, training):
+        inputs = self.dropout_layer(self.embedding(tokens), training=training)
+        outputs, _, states = run_sequence(self.cell, inputs, state["cell"], training)
+        if self.attention is None:
+            return outputs, {"cell": states}, None
+        outputs, past, weights = self._look_back(outputs[:, None], state["past"])
+        return outputs, {"cell": states, "past": past}, weights
+
+    def _look_back(self, hidden, past):
+        """hidden (batch, beam, time, size), of which beam or time is 1, and the past of before.
+
+        Returns outputs (batch, beam * time, size), the past, weights (batch, beam * time, window).
+        """
+        batch, beam, time = ops.shape(hidden)[:3]
+        rows = ops.reshape(hidden, (-1, time, hidden.shape[-1]))  # each with a past of its own
+        before = [ops.reshape(x, (batch * beam, *x.shape[2:])) for x in past.values()]
+        now = self.attention.precompute(rows)
+        joined = [ops.concatenate(pair, axis=1) for pair in zip(before, now, strict=True)]
+        # State t stands at window + t of what is joined, and sees t to window + t - 1.
+        steps = ops.arange(time)[:, None]
+        places = ops.arange(self.window + time) - steps
+        seen = ops.logical_and(places >= 0, places < self.window)  # (time, window + time)
+        seen = ops.broadcast_to(seen, (batch * beam, time, self.window + time))
+        context, weights = self.attention.attend(rows, AttentionSource(*joined), seen)
+        outputs = ops.concatenate([rows, context], axis=-1)
+        outputs = ops.tanh(project(outputs, self.attention_kernel))
+        window = ops.broadcast_to(
+            steps + ops.arange(self.window), (batch * beam, time, self.window)
+        )
+        weights = ops.take_along_axis(weights, window, axis=-1)
+        past = {
+            name: ops.reshape(x[:, time:], (batch, beam, *past[name].shape[2:]))
+            for name, x in zip(past, joined, strict=True)
+        }
+        return (
+            ops.reshape(outputs, (batch, beam * time, outputs.shape[-1])),
+            past,
+            ops.reshape(weights, (batch, beam * time, self.window)),
+        )
+
+    def get_config(self):
+        config = super().get_config()
+        del config["initial_state"], config["feed_summary"]
+        attention = self.attention and keras.saving.serialize_keras_object(self.attention)
+        return {**config, "attention": attention, "window": self.window}
+
+    @classmethod
+    def from_config(cls, config):
+        attention = config["attention"]
+        if attention is not None:
+            attention = keras.saving.deserialize_keras_object(attention)
+        return super().from_config({**config, "attention": attention})
