@@ -3,7 +3,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: install demo test lint format bench
+# Layers and models under JAX and PyTorch, where no TensorFlow is installed.
+BACKENDS := .venv-backends
+
+.PHONY: install demo test test-backends lint format bench
 
 install: $(VENV)/installed
 
@@ -37,6 +40,16 @@ demo: install
 
 test: install lint
 	$(BIN)/pytest -q -n 2 --dist worksteal
+
+test-backends: $(BACKENDS)/installed
+	KERAS_BACKEND=torch $(BACKENDS)/bin/python -m pytest -q -n 2 --dist worksteal tests/layers tests/models
+	KERAS_BACKEND=jax $(BACKENDS)/bin/python -m pytest -q -n 2 --dist worksteal tests/layers tests/models
+
+$(BACKENDS)/installed: constraints.txt
+	$(PYTHON) -m venv $(BACKENDS)
+	$(BACKENDS)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt \
+		keras jax torch pytest pytest-xdist hypothesis
+	touch $@
 
 lint: install
 	$(BIN)/ruff format --check .

@@ -127,12 +127,12 @@ def test_a_wide_beam_equals_brute_force(kind):
     limit, alpha = 3, 0.7
     sequences = list(all_sequences(limit))
     search = BeamSearchDecoder(decoder, 70, max_length=limit, length_penalty=alpha)
-    result = [to_numpy(x) for x in compiled(search)(**encoded, batch_size=3)]
+    result = [to_numpy(x) for x in compiled(lambda: search(**encoded, batch_size=3))()]
     # The log-probability of every sequence by teacher forcing, a whole batch of sources at a time.
-    totals = []
+    totals, logits_of = [], compiled(lambda tokens: decoder(tokens, **encoded))
     for tokens in sequences:
-        given = np.tile((1, *tokens[:-1]), (3, 1))
-        log_probs = log_softmax(to_numpy(decoder(given, **encoded)))
+        given = np.tile((1, *tokens, 0, 0)[:limit], (3, 1))
+        log_probs = log_softmax(to_numpy(logits_of(given)))
         totals.append(sum(log_probs[:, t, token] for t, token in enumerate(tokens)))
     for row in range(3):
         scores = [
@@ -152,10 +152,9 @@ def test_a_wide_beam_equals_brute_force(kind):
 def test_greedy_is_the_most_probable_token_each_time(kind):
     decoder, encoded = built(kind)
     result = GreedyDecoder(decoder, max_length=5)(**encoded, batch_size=3)
-    tokens = np.ones((3, 1), int)
-    for _ in range(5):
-        logits = to_numpy(decoder(tokens, **encoded))
-        tokens = np.concatenate([tokens, logits[:, -1:].argmax(-1)], axis=1)
+    tokens, logits_of = np.ones((3, 6), int), compiled(lambda tokens: decoder(tokens, **encoded))
+    for t in range(5):
+        tokens[:, t + 1] = to_numpy(logits_of(tokens[:, :5]))[:, t].argmax(-1)
     for row in range(3):
         written = tokens[row, 1:].tolist()
         length = written.index(END) + 1 if END in written else 5

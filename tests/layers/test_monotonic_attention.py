@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+from keras import ops
 
 from tests.layers.test_recurrent_decoder import check_call_equals_step, inputs
 from tests.tools import close, golden, mask_of, randomize, to_numpy, weight
@@ -73,11 +74,16 @@ def stopped(choose, previous, rng, readers=200_000):
     return stops / readers
 
 
+def weights_of(choose, previous, mode):
+    tensors = [ops.convert_to_tensor(x, "float32") for x in (choose, previous)]
+    return to_numpy(monotonic_weights(*tensors, mode))
+
+
 @pytest.mark.parametrize("mode", ["parallel", "recursive"])
 def test_weights_are_where_readers_stop(mode):
     rng = np.random.default_rng(0)
     choose, previous = rng.random(6), rng.dirichlet(np.ones(6))
-    weights = monotonic_weights(choose[None, None], previous[None, None], mode)
+    weights = weights_of(choose[None, None], previous[None, None], mode)
     close(weights[0, 0], stopped(choose, previous, rng), 5e-3)
 
 
@@ -87,9 +93,23 @@ def test_recursive_is_exact_behind_positions_that_are_surely_chosen():
     choose[..., 30:] = 0.5
     previous = np.zeros((1, 1, 40), "float32")
     previous[..., 30] = 1.0
-    weights = to_numpy(monotonic_weights(choose, previous, "recursive"))
+    weights = weights_of(choose, previous, "recursive")
     close(weights[0, 0, 30:], 0.5 ** np.arange(1, 11))
-    assert np.isfinite(to_numpy(monotonic_weights(choose, previous, "parallel"))).all()
+    assert np.isfinite(weights_of(choose, previous, "parallel")).all()
+
+
+def test_hard_weights_are_0_or_1():
+    rng = np.random.default_rng(0)
+    choose = (rng.random((500, 1, 9)) < 0.5).astype("float32")
+    previous = np.eye(9, dtype="float32")[rng.integers(0, 9, size=500)][:, None]
+    weights = weights_of(choose, previous, "hard")
+    expected = np.zeros_like(weights)
+    for row in range(500):
+        start = previous[row, 0].argmax()
+        stops = [j for j in range(start, 9) if choose[row, 0, j]]
+        if stops:
+            expected[row, 0, stops[0]] = 1
+    assert (weights == expected).all()
 
 
 def attentions(mode, **options):

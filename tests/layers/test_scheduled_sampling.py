@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+from keras import ops
 
 from tests.layers.test_recurrent_decoder import inputs
 from tests.layers.test_sampling import check_frequencies
@@ -77,16 +78,17 @@ def test_inference_never_samples_and_training_does(kind):
 def test_tokens_are_mixed_with_the_probability_and_drawn_from_the_distribution():
     sampling = ScheduledSampling(0.3)
     sampling.build()
-    chances = to_numpy(sampling.chances(20, 1000)).reshape(-1, 2)
-    given, own = np.zeros((len(chances), 1), "int32"), np.ones((len(chances), 1), "int32")
+    chances = ops.reshape(sampling.chances(20, 1000), (-1, 2))
+    given, own = ops.zeros((20000, 1), "int32"), ops.ones((20000, 1), "int32")
     chosen = to_numpy(sampling.choose(given, own, chances, sampling.next_probability()))
     check_frequencies(chosen[:, 0], [0.7, 0.3])
     probabilities = [0.4, 0.0, 0.5, 0.1]
-    logits = np.log(np.maximum(probabilities, 1e-30)).astype("float32")
-    drawn = sampling.draw(np.tile(logits, (len(chances), 1, 1)), chances)
-    check_frequencies(to_numpy(drawn)[:, 0], probabilities)
+    logits = np.log(np.maximum(probabilities, 1e-30))
+    logits = ops.convert_to_tensor(np.tile(logits, (20000, 1, 1)), "float32")
+    drawn = to_numpy(sampling.draw(logits, chances))
+    check_frequencies(drawn[:, 0], probabilities)
     # The two decisions are independent.
-    both = 4 * chosen[:, 0] + to_numpy(drawn)[:, 0]
+    both = 4 * chosen[:, 0] + drawn[:, 0]
     check_frequencies(both, np.outer([0.7, 0.3], probabilities).reshape(-1))
 
 

@@ -23,13 +23,17 @@ from zoo import BeamSearchDecoder, Decoder, GreedyDecoder, RecurrentDecoder
 START, END, A, B = 1, 2, 3, 4
 
 
-def compiled(search, **options):
-    """The search as a function that runs in the graph, where the backend has one."""
-    if keras.backend.backend() != "tensorflow":
-        return search
-    import tensorflow as tf
+def compiled(function, **options):
+    """A layer or function of tensors as one that runs in the graph, where the backend has one."""
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
 
-    return tf.function(search, **options)
+        return tf.function(function, **options)
+    if keras.backend.backend() == "jax":
+        import jax
+
+        return jax.jit(function)
+    return function
 
 
 def chain(*steps, vocabulary=5):

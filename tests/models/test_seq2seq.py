@@ -7,7 +7,7 @@ import keras
 import numpy as np
 import pytest
 
-from tests.tools import attention_decoder, close
+from tests.tools import attention_decoder, close, to_numpy
 from zoo import (
     BeamSearchDecoder,
     RecurrentDecoder,
@@ -98,8 +98,9 @@ def test_save_and_load(model, tmp_path):
 def test_alignments_of_a_given_target():
     logits, weights = make()(INPUTS, return_attention_scores=True)
     assert logits.shape == (16, 6, 11)
-    close(np.sum(weights, axis=-1), np.ones((16, 6)))
-    assert (np.array(weights)[::2, :, 3:] == 0).all()
+    weights = to_numpy(weights)
+    close(weights.sum(-1), np.ones((16, 6)))
+    assert (weights[::2, :, 3:] == 0).all()
 
 
 @pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="tf.function")

@@ -24,15 +24,23 @@ SYMBOLS, LONGEST, START, END, FIRST = 50, 12, 1, 2, 3
 VOCABULARY = FIRST + SYMBOLS
 
 
-def sequences(rng, count, length=None):
-    """Random sources (count, 12), padded with 0, and their reversals between start and end."""
+def reverse(x):
+    return x[::-1]
+
+
+def sequences(rng, count, length=None, task=reverse):
+    """Random sources (count, longest), padded with 0; what becomes of them between start and end.
+
+    All are of one length, or of any up to the longest.
+    """
+    longest = length or LONGEST
     lengths = rng.integers(1, LONGEST + 1, size=count) if length is None else [length] * count
-    source = np.zeros((count, LONGEST), "int32")
-    target = np.zeros((count, LONGEST + 2), "int32")
+    source = np.zeros((count, longest), "int32")
+    target = np.zeros((count, longest + 2), "int32")
     target[:, 0] = START
     for row, n in enumerate(lengths):
         source[row, :n] = rng.integers(FIRST, VOCABULARY, size=n)
-        target[row, 1 : n + 1] = source[row, :n][::-1]
+        target[row, 1 : n + 1] = task(source[row, :n])
         target[row, n + 1] = END
     return source, target
 
@@ -46,23 +54,21 @@ def build(attention, units=64):
     return Seq2Seq(encoder, RecurrentDecoder(VOCABULARY, 32, cell))
 
 
-def train(model, rng, steps, batch=64):
-    schedule = keras.optimizers.schedules.CosineDecay(4e-3, steps)
-    optimizer = keras.optimizers.Adam(schedule, clipnorm=1.0)
-    model.compile(optimizer, TokenCrossentropy(), jit_compile=True)
-    source, target = sequences(rng, steps * batch)
+def train(model, rng, steps, schedule, batch=64, task=reverse):
+    model.compile(keras.optimizers.Adam(schedule, clipnorm=1.0), TokenCrossentropy())
+    source, target = sequences(rng, steps * batch, task=task)
     inputs = {"source": source, "target": target[:, :-1]}
     model.fit(inputs, target[:, 1:], batch_size=batch, shuffle=False, verbose=0)
 
 
-def exact_match(model, rng, count=300, length=None):
-    source, target = sequences(rng, count, length)
-    search = GreedyDecoder(model.decoder, max_length=LONGEST + 1)
-    result = search(*model.encoder(source))
+def exact_match(model, rng, count=300, length=None, task=reverse):
+    source, target = sequences(rng, count, length, task)
+    longest = target.shape[1] - 1
+    result = GreedyDecoder(model.decoder, max_length=longest)(*model.encoder(source))
     tokens = np.where(
-        np.arange(LONGEST + 1) < np.array(result.lengths)[:, 0, None], result.tokens[:, 0], 0
+        np.arange(longest) < np.array(result.lengths)[:, 0, None], result.tokens[:, 0], 0
     )
-    return (tokens == target[:, 1:]).all(axis=1).mean()
+    return float((tokens == target[:, 1:]).all(axis=1).mean())
 
 
 def run(seed, steps=1500):
@@ -71,7 +77,7 @@ def run(seed, steps=1500):
     shares = {}
     for attention in (True, False):
         model = build(attention)
-        train(model, rng, steps)
+        train(model, rng, steps, keras.optimizers.schedules.CosineDecay(4e-3, steps))
         shares[attention] = (exact_match(model, rng), exact_match(model, rng, length=LONGEST))
     return shares
 

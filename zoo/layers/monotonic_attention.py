@@ -24,7 +24,8 @@ def monotonic_weights(choose, previous, mode):
         return choose * _reached(choose, previous)
     if mode == "hard":  # choose is 0 or 1: the first 1 from where it stopped before
         choose = choose * ops.cumsum(previous, axis=-1)
-        return choose * _product_before(1.0 - choose)
+        passed = ops.pad(1.0 - choose[..., :-1], ((0, 0), (0, 0), (1, 0)), constant_values=1.0)
+        return choose * ops.cumprod(passed, axis=-1)  # exactly 0 or 1
     passed = _product_before(1.0 - choose)
     return choose * passed * ops.cumsum(previous / ops.maximum(passed, 1e-10), axis=-1)
 

@@ -59,5 +59,6 @@ class TokenPositions(keras.layers.Layer):
         if self.positions == "learned":
             return ops.take(self.position_embeddings, where, axis=0)
         rates = 10000.0 ** (-np.arange(0, self.dim, 2) / self.dim)  # (dim / 2,)
-        angles = ops.cast(where, "float32")[:, None] * rates.astype("float32")
+        rates = ops.convert_to_tensor(rates, dtype="float32")
+        angles = ops.cast(where, "float32")[:, None] * rates
         return ops.concatenate([ops.sin(angles), ops.cos(angles)], axis=-1)[:, : self.dim]
