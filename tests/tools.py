@@ -38,7 +38,7 @@ def mask_of(lengths, size):
 def randomize(layer, seed=0, scale=0.7):
     """Gives every weight of a built layer a random value, so that nothing is zero by chance."""
     rng = np.random.default_rng(seed)
-    for variable in layer.weights:
+    for variable in layer.trainable_weights:
         variable.assign(rng.normal(scale=scale, size=variable.shape))
     return layer
 

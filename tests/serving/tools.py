@@ -9,7 +9,7 @@ from zoo.serving import Pipeline
 from zoo.text import CharacterTokenizer, SymbolTokenizer
 
 
-def tiny_pipeline(seed=0, dropout=0.5, **search):
+def tiny_pipeline(seed=0, dropout=0.5, sampling_probability=0.0, **search):
     letters = CharacterTokenizer("abcdefghijklmnopqrstuvwxyzé", lowercase=True)
     sounds = SymbolTokenizer(["AA", "B", "D", "EH", "K", "ʃ"])
     encoder = RecurrentEncoder(
@@ -18,7 +18,9 @@ def tiny_pipeline(seed=0, dropout=0.5, **search):
     )  # fmt: skip
     cell = keras.layers.LSTMCell(6, recurrent_dropout=dropout)
     cell = AttentionCell(cell, LuongAttention(), attention_size=7, activation="tanh")
-    decoder = RecurrentDecoder(sounds.vocabulary_size, 8, cell, dropout=dropout)
+    decoder = RecurrentDecoder(
+        sounds.vocabulary_size, 8, cell, dropout=dropout, sampling_probability=sampling_probability
+    )
     search = {"beam_width": 4, "num_results": 3, "max_length": 12, **search}
     pipeline = Pipeline(Seq2Seq(encoder, decoder), letters, sounds, search, max_source_length=20)
     randomize(pipeline.model, seed)

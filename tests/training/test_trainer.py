@@ -4,6 +4,7 @@ import pathlib
 import subprocess
 import sys
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -20,9 +21,13 @@ BATCH = {
 }
 
 
-def trainer(total_steps=100, dropout=0.0, **settings):
+# Scheduled sampling that counts its steps, and never samples.
+NEVER = keras.optimizers.schedules.PolynomialDecay(0.0, 10, 0.0)
+
+
+def trainer(total_steps=100, dropout=0.0, sampling_probability=0.0, **settings):
     settings = {"learning_rate": 0.01, "warmup_steps": 0, "decay": "constant", **settings}
-    model = tiny_pipeline(dropout=dropout).model
+    model = tiny_pipeline(dropout=dropout, sampling_probability=sampling_probability).model
     return Trainer(model, Settings(output="nowhere", **settings), total_steps)
 
 
@@ -93,13 +98,13 @@ import tensorflow as tf
 count = int(sys.argv[1])
 (cpu,) = tf.config.list_physical_devices("CPU")
 tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
-from tests.training.test_trainer import BATCH, trainer
+from tests.training.test_trainer import BATCH, NEVER, trainer
 
 devices = [f"CPU:{i}" for i in range(count)]
 strategy = tf.distribute.MirroredStrategy(devices) if count > 1 else tf.distribute.get_strategy()
 rows = {0: [0], 1: [1, 2]} if count > 1 else {0: [0, 1, 2]}
 with strategy.scope():
-    one = trainer(clip_norm=0.5)
+    one = trainer(clip_norm=0.5, sampling_probability=NEVER)
 
 def share(context):
     return {k: tf.constant(v[rows[context.replica_id_in_sync_group]]) for k, v in BATCH.items()}
@@ -120,6 +125,8 @@ def test_two_replicas_do_what_one_does(tmp_path):
     one, two = (np.load(path) for path in saved)
     for name in one.files:
         np.testing.assert_allclose(two[name], one[name], rtol=1e-4, atol=1e-5)
+    (count,) = [one[name] for name in one.files if one[name].dtype == "int32"]
+    assert count == 3  # steps that scheduled sampling has seen
 
 
 def test_settings_that_cannot_be():

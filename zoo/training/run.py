@@ -159,7 +159,7 @@ class Run:
         for i in range(first, epoch + 1):
             arrays, _ = self.read(f"epoch-{i}")
             total = arrays if total is None else [a + b for a, b in zip(total, arrays, strict=True)]
-        return [array / (epoch - first + 1) for array in total]
+        return [(array / (epoch - first + 1)).astype(array.dtype) for array in total]  # or counts
 
     def forget_after(self, epoch):
         """Takes back the lines of metrics.jsonl that a killed run wrote after its checkpoint."""
