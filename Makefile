@@ -16,8 +16,8 @@ $(VENV)/installed: setup.cfg pyproject.toml constraints.txt
 	touch $@
 
 # A small model in about two minutes, all the way to the picture of what it looked at.
-DEMO := --units 128 --layers 1 --embedding-dim 64 --dropout 0.1 --recurrent-dropout 0 \
-	--batch-tokens 1024 --num-buckets 4 --learning-rate 4e-3 --epochs 4 --average 1
+DEMO := --model recurrent --units 128 --layers 1 --warmup-steps 500 --batch-tokens 1024 \
+	--num-buckets 4 --learning-rate 4e-3 --epochs 4 --average 1
 DICTIONARY := gunzip -c zoo/data/cmudict/dev.tsv.gz
 
 demo: install

@@ -56,6 +56,28 @@ def log_softmax(logits):
     return logits - np.log(np.exp(logits).sum(-1, keepdims=True))
 
 
+def compiled(function, **options):
+    """A layer or function of tensors as one that runs in the graph, where the backend has one."""
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
+
+        return tf.function(function, **options)
+    if keras.backend.backend() == "jax":
+        import jax
+
+        return jax.jit(function)
+    return function
+
+
+def greedy_by_hand(decoder, first, length, **encoded):
+    """first (batch, 1) and the tokens that a decoder finds most probable, one after the other."""
+    logits_of = compiled(lambda tokens: decoder(tokens, **encoded))
+    tokens = np.tile(first, (1, length + 1))  # what is not written yet changes no logits before it
+    for t in range(length):
+        tokens[:, t + 1] = to_numpy(logits_of(tokens[:, :length]))[:, t].argmax(-1)
+    return tokens
+
+
 class TableDecoder(Decoder):
     """Next-token logits looked up in a table (sources, time, vocabulary, vocabulary).
 

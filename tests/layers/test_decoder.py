@@ -7,7 +7,14 @@ from keras import ops
 
 from tests.layers.test_recurrent_decoder import stepped
 from tests.tools import close, randomize, to_numpy
-from zoo import BeamSearchDecoder, Decoder, GreedyDecoder, Seq2Seq, TokenCrossentropy
+from zoo import (
+    BeamSearchDecoder,
+    Decoder,
+    GreedyDecoder,
+    SamplingDecoder,
+    Seq2Seq,
+    TokenCrossentropy,
+)
 
 
 class ConvolutionalDecoder(Decoder):
@@ -58,7 +65,7 @@ def test_call_steps_over_time_by_default():
     close(weights, expected_weights)
 
 
-@pytest.mark.parametrize("make", [GreedyDecoder, BeamSearchDecoder])
+@pytest.mark.parametrize("make", [GreedyDecoder, BeamSearchDecoder, SamplingDecoder])
 def test_every_search_takes_it(make):
     decoder = ConvolutionalDecoder(9)
     search = make(decoder, max_length=6)

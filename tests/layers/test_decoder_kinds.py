@@ -8,8 +8,7 @@ import pytest
 
 from tests.layers.test_decoder import ConvolutionalDecoder
 from tests.layers.test_recurrent_decoder import stepped
-from tests.layers.test_search import compiled
-from tests.tools import close, log_softmax, randomize, to_numpy
+from tests.tools import close, compiled, greedy_by_hand, log_softmax, randomize, to_numpy
 from zoo import (
     AttentionCell,
     BahdanauAttention,
@@ -152,9 +151,7 @@ def test_a_wide_beam_equals_brute_force(kind):
 def test_greedy_is_the_most_probable_token_each_time(kind):
     decoder, encoded = built(kind)
     result = GreedyDecoder(decoder, max_length=5)(**encoded, batch_size=3)
-    tokens, logits_of = np.ones((3, 6), int), compiled(lambda tokens: decoder(tokens, **encoded))
-    for t in range(5):
-        tokens[:, t + 1] = to_numpy(logits_of(tokens[:, :5]))[:, t].argmax(-1)
+    tokens = greedy_by_hand(decoder, np.ones((3, 1), int), 5, **encoded)
     for row in range(3):
         written = tokens[row, 1:].tolist()
         length = written.index(END) + 1 if END in written else 5

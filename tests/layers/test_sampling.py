@@ -4,12 +4,12 @@ import keras
 import numpy as np
 import pytest
 
-from tests.layers.test_search import compiled
 from tests.tools import (
     TableDecoder,
     attention_decoder,
     brute_force,
     close,
+    compiled,
     log_softmax,
     random_table,
     randomize,

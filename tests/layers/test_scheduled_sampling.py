@@ -7,7 +7,7 @@ from keras import ops
 
 from tests.layers.test_recurrent_decoder import inputs
 from tests.layers.test_sampling import check_frequencies
-from tests.tools import attention_decoder, close, randomize, to_numpy
+from tests.tools import attention_decoder, close, greedy_by_hand, randomize, to_numpy
 from zoo import (
     AttentionCell,
     BahdanauMonotonicAttention,
@@ -52,10 +52,7 @@ def test_with_probability_1_it_sees_only_what_it_wrote(kind):
     randomize(decoder)
     decoder.output_dense.kernel.assign(decoder.output_dense.kernel * 1000)
     rest = {name: x for name, x in given.items() if name != "tokens"}
-    tokens = given["tokens"][:, :1]
-    for _ in range(5):
-        logits = to_numpy(decoder(tokens, **rest))
-        tokens = np.concatenate([tokens, logits[:, -1:].argmax(-1)], axis=1)
+    tokens = greedy_by_hand(decoder, given["tokens"][:, :1], 5, **rest)
     expected = to_numpy(decoder(tokens, **rest))
     close(to_numpy(decoder(**given, training=True)) / 1000, expected / 1000, 1e-4)
     assert np.abs(to_numpy(decoder(**given)) - expected).max() > 1  # not what it was given
@@ -68,7 +65,7 @@ def test_inference_never_samples_and_training_does(kind):
     randomize(decoder)
     plain = to_numpy(decoder(**given))
     close(decoder(**given), plain)
-    sampled = [to_numpy(decoder(**given, training=True)) for _ in range(3)]
+    sampled = [to_numpy(decoder(**given, training=True)) for _ in range(2)]
     assert all(np.abs(x - plain).max() > 1e-2 for x in sampled)
     assert np.abs(sampled[0] - sampled[1]).max() > 1e-2
     if kind != "monotonic":  # whose noise begins with the first step
@@ -93,21 +90,21 @@ def test_tokens_are_mixed_with_the_probability_and_drawn_from_the_distribution()
 
 
 def test_a_schedule_counts_training_steps():
-    schedule = keras.optimizers.schedules.PolynomialDecay(0.0, 4, 1.0)
+    schedule = keras.optimizers.schedules.PolynomialDecay(0.0, 2, 1.0)
     decoder = RecurrentDecoder(
         11, 4, keras.layers.GRUCell(5), "zeros", sampling_probability=schedule
     )
     tokens = inputs()["tokens"]
     decoder(tokens, inputs()["memory"])
     probabilities = []
-    for _ in range(6):
+    for _ in range(4):
         decoder(tokens, inputs()["memory"], training=True)
         decoder(tokens, inputs()["memory"])
         count = int(to_numpy(decoder.scheduled_sampling.iterations))
         probabilities.append(float(schedule(count - 1)))
-    close(probabilities, [0, 0.25, 0.5, 0.75, 1, 1])
+    close(probabilities, [0, 0.5, 1, 1])
     again = RecurrentDecoder.from_config(decoder.get_config())
-    close(again.sampling_probability(2), 0.5)
+    close(again.sampling_probability(1), 0.5)
 
 
 def symbolic(given):

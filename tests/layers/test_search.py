@@ -12,6 +12,7 @@ from tests.tools import (
     attention_decoder,
     brute_force,
     close,
+    compiled,
     log_softmax,
     mask_of,
     random_table,
@@ -21,19 +22,6 @@ from tests.tools import (
 from zoo import BeamSearchDecoder, Decoder, GreedyDecoder, RecurrentDecoder
 
 START, END, A, B = 1, 2, 3, 4
-
-
-def compiled(function, **options):
-    """A layer or function of tensors as one that runs in the graph, where the backend has one."""
-    if keras.backend.backend() == "tensorflow":
-        import tensorflow as tf
-
-        return tf.function(function, **options)
-    if keras.backend.backend() == "jax":
-        import jax
-
-        return jax.jit(function)
-    return function
 
 
 def chain(*steps, vocabulary=5):

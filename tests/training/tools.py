@@ -29,11 +29,10 @@ def pronounce(word):
 
 # Options with which a run on these words takes seconds.
 SMALL = [
+    *("--model", "recurrent"),
     *("--units", "24"),
     *("--layers", "1"),
-    *("--embedding-dim", "8"),
     *("--dropout", "0.1"),
-    *("--recurrent-dropout", "0.1"),
     *("--batch-tokens", "256"),
     *("--num-buckets", "2"),
     *("--learning-rate", "0.02"),

@@ -121,7 +121,8 @@ class RecurrentLanguageModel(RecurrentDecoder):
         """
         batch, beam, time = ops.shape(hidden)[:3]
         rows = ops.reshape(hidden, (-1, time, hidden.shape[-1]))  # each with a past of its own
-        before = [ops.reshape(x, (batch * beam, *x.shape[2:])) for x in past.values()]
+        before = [past[name] for name in AttentionSource._fields]  # JAX keeps dicts in its order
+        before = [ops.reshape(x, (batch * beam, *x.shape[2:])) for x in before]
         now = self.attention.precompute(rows)
         joined = [ops.concatenate(pair, axis=1) for pair in zip(before, now, strict=True)]
         # State t stands at window + t of what is joined, and sees t to window + t - 1.
@@ -138,7 +139,7 @@ class RecurrentLanguageModel(RecurrentDecoder):
         weights = ops.take_along_axis(weights, window, axis=-1)
         past = {
             name: ops.reshape(x[:, time:], (batch, beam, *past[name].shape[2:]))
-            for name, x in zip(past, joined, strict=True)
+            for name, x in zip(AttentionSource._fields, joined, strict=True)
         }
         return (
             ops.reshape(outputs, (batch, beam * time, outputs.shape[-1])),
