@@ -15,6 +15,7 @@ from zoo import (
     BahdanauMonotonicAttention,
     BeamSearchDecoder,
     Ensemble,
+    EnsembleEncoder,
     GreedyDecoder,
     LuongAttention,
     RecurrentDecoder,
@@ -44,7 +45,7 @@ def ensemble():
     return Ensemble([recurrent(LuongAttention()), transformer(), ConvolutionalDecoder(VOCABULARY)])
 
 
-def language_model(attention=None, window=64):
+def language_model(attention=None, window=None):
     return RecurrentLanguageModel(VOCABULARY, 3, keras.layers.GRUCell(5), attention, window)
 
 
@@ -215,7 +216,26 @@ def test_coverage_counts_the_positions_that_any_member_may_see():
             lambda: language_model(BahdanauMonotonicAttention(4)),
             "`attention` must be a BahdanauAttention or a LuongAttention, or None",
         ),
-        (lambda: language_model(window=0), "`window` must be an integer of at least 1"),
+        (
+            lambda: language_model(LuongAttention(), window=0),
+            "`window` must be an integer of at least 1",
+        ),
+        (lambda: language_model(window=5), "`window` is how far an attention looks back"),
+        (lambda: language_model()(TOKENS, MEMORY), "A language model has no `memory`"),
+        (
+            lambda: transformer(cross_attention=False)(TOKENS, MEMORY),
+            "`memory` is nothing that cross_attention=False looks at",
+        ),
+        (
+            lambda: EnsembleEncoder([keras.layers.Dense(3)])(MEMORY),
+            "An encoder must return three things.*1 from Dense",
+        ),
+        (
+            lambda: Ensemble([recurrent(LuongAttention()), transformer()])(
+                TOKENS, [MEMORY, MEMORY[:, :4]], None, [SUMMARY, None], True
+            ),
+            r"sources must be of one length. Received: sources of lengths \[4, 5\]",
+        ),
         (lambda: language_model().begin(), "`batch_size` is needed"),
     ],
 )
@@ -224,13 +244,66 @@ def test_errors(make, message):
         make()
 
 
-def test_what_a_cache_has_no_room_for_is_nan():
-    decoder = transformer(cross_attention=False, max_length=5)
-    decoder(TOKENS)
-    logits, state = decoder(TOKENS[:, :4], return_state=True)
-    assert np.isfinite(to_numpy(logits)).all()
-    logits, state = decoder(TOKENS[:, 4:], state=state, return_state=True)
-    assert np.isnan(to_numpy(logits)).all()
+@every_kind
+def test_a_state_of_something_else_is_refused(kind):
+    decoder, encoded = built(kind)
+    nothing = {"memory": None, "memory_mask": None, "summary": None}
+    begun = decoder.begin(**{**nothing, **encoded}, batch_size=3)
+    for state in ({"other": begun[0]}, begun, "state"):
+        with pytest.raises(ValueError, match="`state` must be "):
+            decoder(TOKENS, **encoded, state=state)
+    if not encoded:
+        with pytest.raises(ValueError, match="`state` must be .*for this batch"):
+            decoder(TOKENS, state=decoder.begin(batch_size=2)[0])
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
+def test_what_a_cache_has_no_room_for_is_nan(positions):
+    decoder = transformer(cross_attention=False, max_length=5, positions=positions)
+    decoder(TOKENS[:, :5])
+    expected = to_numpy(decoder(TOKENS[:, :5]))
+    _, state = decoder(TOKENS[:, :3], return_state=True)
+    logits, state = decoder(TOKENS[:, 3:], state=state, return_state=True)
+    close(logits[:, :2], expected[:, 3:])
+    assert np.isnan(to_numpy(logits)[:, 2:]).all()
+
+
+def test_weights_on_the_past_are_a_window():
+    model = language_model(BahdanauAttention(4), window=3)
+    model(TOKENS)
+    randomize(model)
+    weights = to_numpy(model.past_weights(TOKENS))
+    assert weights.shape == (3, 6, 3)
+    close(weights[:, 0], np.zeros((3, 3)))  # the first state has no past
+    close(weights[:, 1], [[0, 0, 1]] * 3)  # the second has one, its latest
+    assert (weights[:, 2, 0] == 0).all()
+    close(weights[:, 1:].sum(-1), np.ones((3, 5)))
+    assert np.abs(weights[:, 3:] - 1 / 3).max() > 0.01
+
+
+def test_members_of_an_ensemble_are_told_of_training():
+    members = [transformer(cross_attention=False, dropout=0.5) for _ in range(2)]
+    both = Ensemble(members)
+    plain = to_numpy(both(TOKENS))
+    assert np.abs(to_numpy(both(TOKENS, training=True)) - plain).max() > 1e-3
+    close(both(TOKENS), plain)
+
+
+def test_chunks_are_told_of_training():
+    for decoder in (
+        transformer(cross_attention=False, dropout=0.5),
+        RecurrentLanguageModel(VOCABULARY, 3, keras.layers.GRUCell(5), dropout=0.5),
+    ):
+        state, _ = decoder.begin(batch_size=3)
+        plain, _ = decoder(TOKENS, state=state, return_state=True)
+        dropped, _ = decoder(TOKENS, state=state, return_state=True, training=True)
+        assert np.abs(to_numpy(plain) - to_numpy(dropped)).max() > 1e-3
+
+
+def test_a_member_without_a_mask_counts_every_position():
+    both = Ensemble([transformer(), transformer()])
+    assert both.source_mask([MASK, None]) is None
+    assert (to_numpy(both.source_mask([MASK, MASK[::-1].copy()])) == (MASK | MASK[::-1])).all()
 
 
 def test_a_window_sees_no_further():

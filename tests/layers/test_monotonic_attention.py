@@ -166,6 +166,15 @@ def test_each_hypothesis_of_a_beam_has_its_own_place():
         close(result.alignments[:, n], to_numpy(weights) * written[..., None], 1e-4)
 
 
+def test_noise_and_bias_are_as_large_as_was_said():
+    attention = BahdanauMonotonicAttention(5, sigmoid_noise=0.3, score_bias_init=-1.5, seed=1)
+    attention.build((2, 3, 4), (2, 5, 4))
+    close(attention.score_bias, -1.5)
+    noise = to_numpy(attention.draw_noise((200, 10, 10)))
+    assert abs(noise.mean()) < 0.01
+    assert abs(noise.std() - 0.3) < 0.01
+
+
 def test_noise_is_for_training_only():
     decoder = decoder_of(BahdanauMonotonicAttention(5, sigmoid_noise=1.0, seed=3))
     plain = to_numpy(decoder(**inputs()))
@@ -206,7 +215,12 @@ def test_it_learns_to_read_on(mode):
     ("make", "message"),
     [
         (lambda: BahdanauMonotonicAttention(5, mode="soft"), "`mode` must be one of"),
+        (lambda: setattr(LuongMonotonicAttention(), "mode", "Hard"), "`mode` must be one of"),
         (lambda: LuongMonotonicAttention(sigmoid_noise=-1), "`sigmoid_noise` must be a number"),
+        (
+            lambda: LuongMonotonicAttention(score_bias_init="x"),
+            "`score_bias_init` must be a number",
+        ),
         (
             lambda: LuongMonotonicAttention()(
                 np.ones((2, 3, 4)), np.ones((2, 5, 4)), previous_weights=np.ones((2, 3, 6))

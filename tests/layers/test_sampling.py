@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+from keras import ops
 
 from tests.tools import (
     TableDecoder,
@@ -16,6 +17,7 @@ from tests.tools import (
     to_numpy,
 )
 from zoo import GreedyDecoder, SamplingDecoder
+from zoo.layers.chance import draw_index
 
 START, END = 1, 2
 
@@ -68,6 +70,24 @@ def test_frequencies_are_those_of_the_distribution(options, expected, seed):
         assert set(tokens) == {int(np.argmax(expected))}
     else:
         check_frequencies(tokens, expected)
+
+
+def test_what_is_forbidden_stays_so_at_any_temperature():
+    search = SamplingDecoder(
+        table_of(P), 1e12, seed=0, num_results=400, max_length=1, start_id=0, forbidden_ids=[0, 2]
+    )
+    tokens = to_numpy(search(IDENTITY).tokens).reshape(-1)
+    check_frequencies(tokens, [0, 1 / 3, 0, 1 / 3, 1 / 3])
+
+
+def test_all_of_a_large_vocabulary_can_be_drawn():
+    # In float32 the sum of 50,000 equal probabilities ends above 1.
+    probabilities = ops.full((1, 50_000), 1 / 50_000)
+    drawn = draw_index(ops.tile(probabilities, (3, 1)), ops.convert_to_tensor([0.0, 0.5, 1 - 6e-8]))
+    drawn = to_numpy(drawn)
+    assert drawn[0] == 0
+    assert abs(drawn[1] - 25_000) < 20
+    assert drawn[2] == 49_999
 
 
 def test_sequences_have_their_probabilities():
@@ -190,11 +210,13 @@ def test_what_nothing_is_allowed_to_follow_does_not_exist():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"temperature": 0}, "`temperature` must be above 0"),
-        ({"temperature": -1}, "`temperature` must be a number, 0 or more"),
+        ({"temperature": 0}, "`temperature` must be a number above 0"),
+        ({"temperature": float("inf")}, "`temperature` must be a number above 0"),
+        ({"temperature": "0.9"}, "`temperature` must be a number above 0"),
         ({"top_k": -1}, "`top_k` must be an integer of at least 0"),
         ({"top_p": 0}, "`top_p` must be above 0 and at most 1"),
         ({"top_p": 1.5}, "`top_p` must be above 0 and at most 1"),
+        ({"top_p": True}, "`top_p` must be above 0 and at most 1"),
         ({"num_results": 0}, "`num_results` must be an integer of at least 1"),
         ({"seed": "x"}, "`seed` must be an integer"),
     ],

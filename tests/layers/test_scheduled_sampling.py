@@ -103,8 +103,82 @@ def test_a_schedule_counts_training_steps():
         count = int(to_numpy(decoder.scheduled_sampling.iterations))
         probabilities.append(float(schedule(count - 1)))
     close(probabilities, [0, 0.5, 1, 1])
+    sampling = ScheduledSampling(schedule)
+    sampling.build()
+    close([float(to_numpy(sampling.next_probability())) for _ in range(4)], [0, 0.5, 1, 1])
     again = RecurrentDecoder.from_config(decoder.get_config())
     close(again.sampling_probability(1), 0.5)
+
+
+NEVER = 1e-30  # a probability that makes training go the way of sampling, and never sample
+
+
+@every_kind
+def test_what_is_never_sampled_is_teacher_forcing(kind):
+    decoder, given = decoders(NEVER)[kind]
+    if kind == "monotonic":
+        decoder.cell.attention.sigmoid_noise = 0
+    decoder(**given)
+    randomize(decoder)
+    asked = {"return_attention_scores": True, "return_state": True}
+    expected = decoder(**given, **asked)
+    actual = decoder(**given, **asked, training=True)
+    for one, other in zip(keras.tree.flatten(actual), keras.tree.flatten(expected), strict=True):
+        if one is not None:
+            close(one, other)
+
+
+def test_dropout_and_noise_reach_every_part_of_it():
+    given = inputs()
+    everything = decoders(NEVER, dropout=1 - 1e-7)["bottleneck"][0]
+    everything(**given)
+    randomize(everything)
+    other = {**given, "tokens": (given["tokens"] + 1) % 11}
+    states = [
+        to_numpy(everything(**x, training=True, return_state=True)[1]["cell"][0])
+        for x in (given, other)
+    ]
+    close(*states)  # what is embedded is dropped
+    cell = keras.layers.GRUCell(6, dropout=0.5, recurrent_dropout=0.5)
+    inside = RecurrentDecoder(11, 4, cell, sampling_probability=NEVER)
+    noisy = decoders(NEVER)["monotonic"][0]
+    for decoder in (inside, noisy):
+        plain = to_numpy(decoder(**given))
+        first, second = (to_numpy(decoder(**given, training=True)) for _ in range(2))
+        assert np.abs(first - plain).max() > 1e-3
+        assert np.abs(first - second).max() > 1e-3
+
+
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="shapes unknown to a graph")
+@pytest.mark.parametrize(("dtype", "jit_compile"), [("float32", True), ("mixed_float16", False)])
+@every_kind
+def test_it_trains_where_the_graph_knows_no_sizes(kind, dtype, jit_compile):
+    import tensorflow as tf
+
+    keras.config.set_dtype_policy(dtype)
+    try:
+        decoder, given = decoders(0.5, dropout=0.1)[kind]
+        decoder(**given)
+    finally:
+        keras.config.set_dtype_policy("float32")
+    names = list(given)
+    signature = [
+        tf.TensorSpec((None, None, 5) if name == "memory" else (None, None), given[name].dtype)
+        if name != "summary"
+        else tf.TensorSpec((None, 5))
+        for name in names
+    ]
+
+    def gradients(*values):
+        with tf.GradientTape() as tape:
+            logits = decoder(**dict(zip(names, values, strict=True)), training=True)
+            loss = tf.reduce_mean(tf.square(tf.cast(logits, "float32")))
+        return tape.gradient(loss, [v.value for v in decoder.trainable_variables])
+
+    run = tf.function(gradients, input_signature=signature, jit_compile=jit_compile)
+    found = [tf.convert_to_tensor(x) for x in run(*given.values()) if x is not None]
+    assert len(found) >= len(decoder.trainable_variables) - 2
+    assert all(np.isfinite(x.numpy()).all() for x in found)
 
 
 def symbolic(given):

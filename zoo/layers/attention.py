@@ -33,7 +33,9 @@ def project(inputs, kernel):
 
 def masked_softmax(scores, mask):
     """Softmax over the last axis in float32; a row that is fully masked has no weight at all."""
-    weights = ops.softmax(ops.where(mask, ops.cast(scores, "float32"), MASKED), axis=-1)
+    scores = ops.where(mask, ops.cast(scores, "float32"), MASKED)
+    # (Keras warns of a softmax over one position, which a source of one token rightly has.)
+    weights = ops.ones_like(scores) if scores.shape[-1] == 1 else ops.softmax(scores, axis=-1)
     return ops.where(mask, weights, 0.0)
 
 

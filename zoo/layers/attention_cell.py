@@ -174,21 +174,16 @@ class AttentionCell(keras.layers.Layer):
         """
         inputs = ops.cast(inputs, self.compute_dtype)
         if self.input_feeding or self.attention.is_monotonic:
-            dim, noise = inputs.shape[-1], self.draw_noise(inputs, source, training)
-            if noise is not None:
-                inputs = ops.concatenate([inputs, ops.cast(noise, inputs.dtype)], axis=-1)
+            noise = self.draw_noise(inputs, source, training)
 
             def step(step_inputs, state):
-                output, state, weights = self(
-                    step_inputs[:, None, :dim],
-                    state,
-                    source,
-                    noise=None if noise is None else step_inputs[:, None, dim:],
-                    training=training,
-                )
+                now = [x[:, None] for x in step_inputs]  # inputs, and perhaps noise
+                noise = now[1] if len(now) > 1 else None
+                output, state, weights = self(now[0], state, source, noise, training=training)
                 return [output[:, 0], weights[:, 0]], state
 
-            (outputs, weights), state = scan(step, inputs, state)
+            with_noise = [inputs] if noise is None else [inputs, noise]
+            (outputs, weights), state = scan(step, with_noise, state)
             reset_dropout(self.cell)
         else:
             before = hidden_state(self.cell, state["cell"])  # (batch, 1, size)

@@ -9,7 +9,9 @@ def draw_index(probabilities, chances):
     """
     up_to = ops.cumsum(probabilities, axis=-1)
     below = up_to <= chances[..., None] * up_to[..., -1:]
-    index = ops.sum(ops.cast(below, "int32"), axis=-1)
-    # Rounding, or the order in which a backend sums, may lead behind the last possible one.
-    places = ops.arange(ops.shape(probabilities)[-1], dtype="int32")
-    return ops.minimum(index, ops.max(ops.where(probabilities > 0, places, 0), axis=-1))
+    index = ops.sum(ops.cast(below, "int32"), axis=-1, keepdims=True)
+    index = ops.minimum(index, ops.shape(probabilities)[-1] - 1)
+    # Rounding, or the order in which a backend sums, may lead to what has no probability.
+    possible = ops.take_along_axis(probabilities, index, axis=-1) > 0
+    likely = ops.argmax(probabilities, axis=-1, keepdims=True)
+    return ops.where(possible, index, ops.cast(likely, "int32"))[..., 0]

@@ -1,5 +1,6 @@
 """Checks that several layers make of their arguments: what was expected, what was received."""
 
+import math
 import operator
 
 
@@ -23,23 +24,20 @@ def divisor(name, value, whole_name, whole):
     return value
 
 
-def number(name, value):
-    """The value as a float that is not negative."""
+def number(name, value, wanted="a number, 0 or more", fits=lambda x: x >= 0):
+    """The value as a finite float that fits."""
     try:
-        number = float(value)
+        number = math.nan if isinstance(value, (bool, str)) else float(value)
     except (TypeError, ValueError):
-        number = -1.0
-    if not number >= 0:
-        raise ValueError(f"`{name}` must be a number, 0 or more. Received: {name}={value!r}")
+        number = math.nan
+    if not (math.isfinite(number) and fits(number)):
+        raise ValueError(f"`{name}` must be {wanted}. Received: {name}={value!r}")
     return number
 
 
 def rate(name, value):
     """The value as a share of units that are dropped."""
-    value = number(name, value)
-    if value >= 1:
-        raise ValueError(f"`{name}` must be in [0, 1). Received: {name}={value}")
-    return value
+    return number(name, value, "in [0, 1)", lambda x: 0 <= x < 1)
 
 
 def boolean(name, value, hint=""):
@@ -55,6 +53,17 @@ def one_of(name, value, choices):
         received = repr(value) if isinstance(value, (str, int)) else type(value).__name__
         raise ValueError(f"`{name}` must be one of {choices}. Received: {name}={received}")
     return value
+
+
+def encoded(result, encoder):
+    """The three things that an encoder returns."""
+    if not isinstance(result, (tuple, list)) or len(result) != 3:
+        count = len(result) if isinstance(result, (tuple, list)) else 1
+        raise ValueError(
+            "An encoder must return three things: memory, memory_mask, summary, None where there "
+            f"is none. Received: {count} from {type(encoder).__name__}"
+        )
+    return result
 
 
 def shape(name, tensor, axes, sizes=()):

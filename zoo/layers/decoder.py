@@ -95,7 +95,7 @@ class Decoder(NamedArguments, keras.layers.Layer):
             return [output[:, 0] for output in outputs], state
 
         tokens = ops.expand_dims(tokens, -1)  # each step sees (batch, beam) with beam 1
-        outputs, state = scan(step, tokens, first if state is None else state)
+        outputs, state = scan(step, tokens, self.checked_state(state, first))
         reset_dropout(self)
         logits, weights = outputs if len(outputs) == 2 else (outputs[0], None)
         return self.results(logits, weights, state, return_attention_scores, return_state)
@@ -157,6 +157,34 @@ class Decoder(NamedArguments, keras.layers.Layer):
                     f"Received: a leaf of shape {tuple(leaf.shape)}"
                 )
         return state, source
+
+    def checked_state(self, state, first):
+        """The state that `call` goes on from: the given one, if it can be, or the first."""
+        if state is None:
+            return first
+        wrong = False
+        try:
+            keras.tree.assert_same_structure(first, state)
+        except (ValueError, TypeError):
+            wrong = True
+        pairs = zip(keras.tree.flatten(first), keras.tree.flatten(state), strict=False)
+        for one, other in pairs:
+            shape = getattr(other, "shape", None)
+            wrong = wrong or shape is None or len(shape) != len(one.shape)
+            if not wrong and len(shape) > 0:  # sizes of a cache may differ, but not the batch
+                wrong = None not in (shape[0], one.shape[0]) and shape[0] != one.shape[0]
+        if wrong:
+            raise ValueError(
+                "`state` must be what `begin` (the first of the two that it returns) or `call` "
+                f"with return_state=True gave for this batch, such as {_summary(first)}. "
+                f"Received: {_summary(state)}"
+            )
+        return state
+
+    def build_from_config(self, config):
+        """Builds a decoder that has a `build`; the others are built by their first call."""
+        if type(self).build is not keras.layers.Layer.build:
+            super().build_from_config(config)
 
     def checked_step(self, tokens, state, source):
         """`step`, its results checked against the contract."""

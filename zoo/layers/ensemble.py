@@ -1,6 +1,7 @@
 import keras
 from keras import ops
 
+from zoo.layers import checks
 from zoo.layers.decoder import Decoder
 
 
@@ -11,7 +12,8 @@ class Ensemble(Decoder):
         P(token) = 1/n * sum of P_i(token)
 
     Each member has a state and a source of its own; what they share is the vocabulary that they
-    write, and what is written. Its weights are the mean of those of the members that give any.
+    write, and what is written. Its weights are the mean of those of the members that give any,
+    whose sources must then be of one length.
 
     Arguments:
         decoders: a list of `Decoder`s of one vocabulary, of any kinds.
@@ -88,15 +90,28 @@ class Ensemble(Decoder):
         state=None,
         return_state=False,
     ):
-        given = {"return_attention_scores": True, "training": training}
+        count = len(self.decoders)
+        if state is not None and not (isinstance(state, (list, tuple)) and len(state) == count):
+            raise ValueError(
+                f"`state` must be a list of the states of the {count} decoders. "
+                f"Received: state of type {type(state).__name__}"
+            )
+        chunks = state is not None or return_state
         logits, weights, states = [], [], []
         encoded = self._of_members(memory, memory_mask, summary)
         for i, (decoder, arguments) in enumerate(zip(self.decoders, encoded, strict=True)):
-            if state is not None or return_state:
-                given |= {"state": None if state is None else state[i], "return_state": True}
-            results = decoder(tokens, *arguments, **given)
-            for values, result in zip((logits, weights, states), results, strict=False):
-                values.append(result)
+            given = {"state": state and state[i], "return_state": True} if chunks else {}
+            results = decoder(
+                tokens,
+                *arguments,
+                return_attention_scores=return_attention_scores,
+                training=training,
+                **given,
+            )
+            results = list(results) if isinstance(results, tuple) else [results]
+            logits.append(results.pop(0))
+            weights.append(results.pop(0) if return_attention_scores else None)
+            states += results
         logits, weights = self._mean_logits(logits), self._mean_weights(weights)
         return self.results(logits, weights, states, return_attention_scores, return_state)
 
@@ -135,6 +150,12 @@ class Ensemble(Decoder):
 
     def _mean_weights(self, weights):
         weights = [ops.cast(x, self.compute_dtype) for x in weights if x is not None]
+        lengths = {x.shape[-1] for x in weights} - {None}
+        if len(lengths) > 1:
+            raise ValueError(
+                "The weights of an Ensemble are the mean of its members', so their sources must be "
+                f"of one length. Received: sources of lengths {sorted(lengths)}"
+            )
         return sum(weights) / len(weights) if weights else None
 
     def get_config(self):
@@ -181,7 +202,9 @@ class EnsembleEncoder(keras.layers.Layer):
         self.built = True  # the members build themselves when `call` calls them
 
     def call(self, source, training=None):
-        encoded = [encoder(source, training=training) for encoder in self.encoders]
+        encoded = [
+            checks.encoded(encoder(source, training=training), encoder) for encoder in self.encoders
+        ]
         return tuple(list(values) for values in zip(*encoded, strict=True))
 
     def compute_mask(self, source, previous_mask):

@@ -32,7 +32,7 @@ def monotonic_weights(choose, previous, mode):
 
 def _product_before(x):
     """At each position the product of all values before it; x is in [0, 1]."""
-    logs = ops.log(ops.clip(x, 1e-35, 1.0))  # with a gradient at 0, which a product has not
+    logs = ops.log(ops.clip(x, 1e-35, 1.0))  # the gradient is finite at 0
     return ops.exp(ops.cumsum(logs, axis=-1) - logs)
 
 
@@ -59,12 +59,22 @@ class Monotonic:
         self, *args, mode="parallel", sigmoid_noise=0.0, score_bias_init=0.0, seed=None, **kwargs
     ):
         super().__init__(*args, **kwargs)
-        self.mode = checks.one_of("mode", mode, MODES)
+        self.mode = mode
         self.sigmoid_noise = checks.number("sigmoid_noise", sigmoid_noise)
-        self.score_bias_init = float(score_bias_init)
+        self.score_bias_init = checks.number(
+            "score_bias_init", score_bias_init, "a number", lambda x: True
+        )
         self.seed = seed
         if self.sigmoid_noise > 0:
             self.seed_generator = keras.random.SeedGenerator(seed)
+
+    @property
+    def mode(self):
+        return self._mode
+
+    @mode.setter
+    def mode(self, mode):
+        self._mode = checks.one_of("mode", mode, MODES)
 
     def build(self, query_shape, value_shape, key_shape=None):
         self.score_bias = self.add_weight(
@@ -106,7 +116,7 @@ class Monotonic:
         checks.shape("previous_weights", previous_weights, axes, sizes)
         scores = ops.cast(scores, "float32") + ops.cast(self.score_bias, "float32")
         if noise is not None:
-            scores = scores + noise
+            scores = scores + ops.cast(noise, "float32")  # Keras may have cast it
         stops = ops.cast(scores > 0, "float32") if self.mode == "hard" else ops.sigmoid(scores)
         stops = ops.where(mask, stops, 0.0)
         weights = monotonic_weights(stops, ops.cast(previous_weights, "float32"), self.mode)
@@ -143,7 +153,8 @@ class BahdanauMonotonicAttention(Monotonic, BahdanauAttention):
         mode: "parallel" computes all positions at once, and is inexact far behind positions that
             are surely chosen; "recursive" is exact, and goes from position to position; "hard"
             stops where the score is above 0: it has no gradient, and is what a model that was
-            trained with one of the others decodes with (set `attention.mode = "hard"`).
+            trained with one of the others decodes with. Set `attention.mode = "hard"` before a
+            `tf.function` is traced or a model compiled: what is compiled keeps its mode.
         normalize: bool, as in `BahdanauAttention`.
         sigmoid_noise: float, the standard deviation of the noise that training adds to the scores,
             so that they learn to be large and "hard" finds what was trained.

@@ -163,7 +163,7 @@ class RecurrentDecoder(Decoder):
         self.check_tokens(tokens, memory, summary)
         batch_size = ops.shape(tokens)[0]
         first, source = self.begin(memory, memory_mask, summary, batch_size=batch_size)
-        state = first if state is None else state
+        state = self.checked_state(state, first)
         run = self._sampled_sequence if training and self.scheduled_sampling else self._sequence
         outputs, state, weights = run(tokens, state, source, training)
         logits = self.output_dense(self.dropout_layer(outputs, training=training))
@@ -186,35 +186,32 @@ class RecurrentDecoder(Decoder):
 
     def _sampled_sequence(self, tokens, state, source, training):
         """The same, where some of the tokens are those that the decoder itself would write."""
-        sampling, dtype = self.scheduled_sampling, "float32"
+        sampling = self.scheduled_sampling
         batch, time = ops.shape(tokens)[:2]
+        tokens = ops.cast(tokens, "int32")
         # What is random is drawn before the loop, and goes through it beside the tokens.
         kept = ops.ones((batch, time, self.embedding_dim), dtype=self.compute_dtype)
         kept = self.dropout_layer(kept, training=training)
-        columns = [tokens[:, :, None], sampling.chances(batch, time), kept]
-        noise = None
+        inputs = [tokens[:, :, None], sampling.chances(batch, time), kept]
         if self.has_attention:
             noise = self.cell.draw_noise(tokens, source["attention"], training)
-        columns += [] if noise is None else [noise]
+            inputs += [] if noise is None else [noise]
         probability = sampling.next_probability()
 
-        def step(columns, carried):
-            given, chances = ops.cast(columns[:, :1], "int32"), columns[:, 1:3]
+        def step(inputs, carried):
+            given, chances, kept, *noise = inputs
             token = sampling.choose(given, carried["own"], chances, probability)  # (batch, 1)
-            kept = columns[:, None, 3 : 3 + self.embedding_dim]
-            embedded = self.embedding(token)
-            inputs = self._inputs(embedded * ops.cast(kept, embedded.dtype), source)
-            noise_now = None if noise is None else columns[:, None, 3 + self.embedding_dim :]
+            embedded = self.embedding(token) * kept[:, None]
+            noise = noise[0][:, None] if noise else None
             outputs, state, weights = self._cell_step(
-                inputs, carried["state"], source, noise_now, training
+                self._inputs(embedded, source), carried["state"], source, noise, training
             )
             own = sampling.draw(self.output_dense(outputs), chances)
             emitted = [x[:, 0] for x in (outputs, weights) if x is not None]
             return emitted, {"own": own, "state": state}
 
-        columns = ops.concatenate([ops.cast(column, dtype) for column in columns], axis=-1)
-        carried = {"own": ops.cast(tokens[:, :1], "int32"), "state": state}  # starts as it is given
-        emitted, carried = scan(step, columns, carried)
+        carried = {"own": tokens[:, 0][:, None], "state": state}  # it starts with what is given
+        emitted, carried = scan(step, inputs, carried)
         reset_dropout(self.cell)
         outputs, weights = emitted if len(emitted) == 2 else (emitted[0], None)
         return outputs, carried["state"], weights

@@ -23,12 +23,13 @@ class RecurrentLanguageModel(RecurrentDecoder):
         embedding_dim: int.
         cell: any Keras cell, such as `GRUCell`, or a stack.
         attention: a `BahdanauAttention` or `LuongAttention`, or None.
-        window: int, how many states back the attention looks.
+        window: int, how many states back the attention looks, by default 64.
         dropout: float, applied to the embeddings and to the outputs.
+        sampling_probability: float or schedule, as in `RecurrentDecoder`.
 
-    Call arguments and results are those of `Decoder`, without memory. With an attention the weights
-    are (batch, time, window), those of the latest state at the end. A long text is read in chunks:
-    `logits, state = model(chunk, state=state, return_state=True)`.
+    Call arguments and results are those of `Decoder`, without memory. A long text is read in
+    chunks: `logits, state = model(chunk, state=state, return_state=True)`. Where a text looks back
+    is `model.past_weights(tokens)`.
 
     Example:
 
@@ -51,7 +52,7 @@ class RecurrentLanguageModel(RecurrentDecoder):
         embedding_dim,
         cell,
         attention=None,
-        window=64,
+        window=None,
         dropout=0.0,
         sampling_probability=0.0,
         **kwargs,
@@ -70,11 +71,18 @@ class RecurrentLanguageModel(RecurrentDecoder):
             not isinstance(attention, Attention) or attention.is_monotonic
         ):
             raise ValueError(
-                "`attention` must be a BahdanauAttention or a LuongAttention, or None. "
-                f"Received: attention={attention!r}"
+                "`attention` must be a BahdanauAttention or a LuongAttention, or None; a monotonic "
+                f"one cannot look back. Received: attention={attention!r}"
+            )
+        if attention is None and window is not None:
+            raise ValueError(
+                f"`window` is how far an attention looks back: give `attention` too. "
+                f"Received: window={window}, attention=None"
             )
         self.attention = attention
-        self.window = checks.integer("window", window, 1)
+        if attention is not None:
+            window = checks.integer("window", 64 if window is None else window, 1)
+        self.window = window
 
     def build(self, tokens_shape, *shapes):
         if self.attention is not None:
@@ -87,6 +95,13 @@ class RecurrentLanguageModel(RecurrentDecoder):
     def begin(
         self, memory=None, memory_mask=None, summary=None, *, batch_size=None, max_length=None
     ):
+        if memory is not None:
+            raise ValueError(
+                "A language model has no `memory`; a prompt goes into a search as `prefix`. "
+                f"Received: memory of type {type(memory).__name__}"
+            )
+        if not self.built:
+            self.build((None, None))
         if batch_size is None:
             batch_size = self.batch_size_of(memory, summary)
         state, source = super().begin(batch_size=batch_size)
@@ -97,55 +112,62 @@ class RecurrentLanguageModel(RecurrentDecoder):
             state["past"] = {name: x[:, None] for name, x in past.items()}
         return state, source
 
+    def past_weights(self, tokens):
+        """Where each state of texts (batch, time) looks back: (batch, time, window).
+
+        The latest of the states that it looks at is the last of the window.
+        """
+        if self.attention is None:
+            raise ValueError("`past_weights` are those of an attention. Received: attention=None")
+        state, _ = self.begin(batch_size=ops.shape(tokens)[0])
+        outputs, _, _ = run_sequence(self.cell, self.embedding(tokens), state["cell"])
+        weights = self._look_back(outputs[:, None], state["past"])[2]
+        batch, time = ops.shape(weights)[:2]
+        window = ops.arange(time)[:, None] + ops.arange(self.window)
+        window = ops.broadcast_to(window, (batch, time, self.window))
+        return ops.take_along_axis(weights, window, axis=-1)
+
     def _cell_step(self, inputs, state, source, noise=None, training=None):
-        outputs, after, _ = super()._cell_step(
-            inputs, {"cell": state["cell"]}, source, None, training
-        )
+        cell = {"cell": state["cell"]}
+        outputs, after, _ = super()._cell_step(inputs, cell, source, None, training)
         if self.attention is None:
             return outputs, after, None
-        outputs, past, weights = self._look_back(outputs[:, :, None], state["past"])
-        return outputs, {**after, "past": past}, weights
+        outputs, past, _ = self._look_back(outputs[:, :, None], state["past"])
+        return outputs, {**after, "past": past}, None
 
     def _sequence(self, tokens, state, source, training):
         inputs = self.dropout_layer(self.embedding(tokens), training=training)
         outputs, _, states = run_sequence(self.cell, inputs, state["cell"], training)
         if self.attention is None:
             return outputs, {"cell": states}, None
-        outputs, past, weights = self._look_back(outputs[:, None], state["past"])
-        return outputs, {"cell": states, "past": past}, weights
+        outputs, past, _ = self._look_back(outputs[:, None], state["past"])
+        return outputs, {"cell": states, "past": past}, None
 
     def _look_back(self, hidden, past):
         """hidden (batch, beam, time, size), of which beam or time is 1, and the past of before.
 
-        Returns outputs (batch, beam * time, size), the past, weights (batch, beam * time, window).
+        Returns outputs (batch, beam * time, size), the past, and weights (batch * beam, time,
+        window + time) on the past and what is new.
         """
         batch, beam, time = ops.shape(hidden)[:3]
         rows = ops.reshape(hidden, (-1, time, hidden.shape[-1]))  # each with a past of its own
-        before = [past[name] for name in AttentionSource._fields]  # JAX keeps dicts in its order
+        before = [past[name] for name in AttentionSource._fields]  # a backend may reorder dicts
         before = [ops.reshape(x, (batch * beam, *x.shape[2:])) for x in before]
         now = self.attention.precompute(rows)
         joined = [ops.concatenate(pair, axis=1) for pair in zip(before, now, strict=True)]
         # State t stands at window + t of what is joined, and sees t to window + t - 1.
-        steps = ops.arange(time)[:, None]
-        places = ops.arange(self.window + time) - steps
+        places = ops.arange(self.window + time) - ops.arange(time)[:, None]
         seen = ops.logical_and(places >= 0, places < self.window)  # (time, window + time)
         seen = ops.broadcast_to(seen, (batch * beam, time, self.window + time))
         context, weights = self.attention.attend(rows, AttentionSource(*joined), seen)
         outputs = ops.concatenate([rows, context], axis=-1)
         outputs = ops.tanh(project(outputs, self.attention_kernel))
-        window = ops.broadcast_to(
-            steps + ops.arange(self.window), (batch * beam, time, self.window)
-        )
-        weights = ops.take_along_axis(weights, window, axis=-1)
+        outputs = ops.reshape(outputs, (batch, beam * time, outputs.shape[-1]))
         past = {
             name: ops.reshape(x[:, time:], (batch, beam, *past[name].shape[2:]))
             for name, x in zip(AttentionSource._fields, joined, strict=True)
         }
-        return (
-            ops.reshape(outputs, (batch, beam * time, outputs.shape[-1])),
-            past,
-            ops.reshape(weights, (batch, beam * time, self.window)),
-        )
+        return outputs, past, weights
 
     def get_config(self):
         config = super().get_config()

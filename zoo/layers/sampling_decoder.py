@@ -23,7 +23,8 @@ class SamplingDecoder(Search):
         top_k: int, the number of tokens to choose from; 0 is all of them.
         top_p: float in (0, 1], the probability to choose from; 1 is all of it.
         seed: int: every call draws the same sample. None: every call draws another one (after
-            `keras.utils.set_random_seed`, the same ones in the same order).
+            `keras.utils.set_random_seed`, the same ones in the same order). A sample is drawn for
+            the batch as a whole, and by each backend in its own way.
         num_results: int, the samples of each source. They are independent, so some may be equal.
         max_length, start_id, end_id, min_length, no_repeat_ngram, forbidden_ids: as in
             `BeamSearchDecoder`.
@@ -61,16 +62,14 @@ class SamplingDecoder(Search):
         **kwargs,
     ):
         super().__init__(decoder, max_length=max_length, start_id=start_id, end_id=end_id, **kwargs)
-        self.temperature = checks.number("temperature", temperature)
-        if self.temperature == 0:
-            raise ValueError(
-                "`temperature` must be above 0; GreedyDecoder writes the most probable tokens. "
-                f"Received: temperature={temperature}"
-            )
+        self.temperature = checks.number(
+            "temperature",
+            temperature,
+            "a number above 0 (GreedyDecoder writes the most probable tokens)",
+            lambda x: x > 0,
+        )
         self.top_k = checks.integer("top_k", top_k, 0)
-        self.top_p = checks.number("top_p", top_p)
-        if not 0 < self.top_p <= 1:
-            raise ValueError(f"`top_p` must be above 0 and at most 1. Received: top_p={top_p}")
+        self.top_p = checks.number("top_p", top_p, "above 0 and at most 1", lambda x: 0 < x <= 1)
         self.seed = None if seed is None else checks.integer("seed", seed, 0)
         self.seed_generator = None if seed is not None else keras.random.SeedGenerator()
         self.num_results = self.beam_width = checks.integer("num_results", num_results, 1)
@@ -105,14 +104,20 @@ class SamplingDecoder(Search):
 
     def _draw(self, logits, chances):
         """logits (batch, n, vocabulary) and chances (batch, n), uniform in [0, 1), to tokens."""
-        vocabulary_size = logits.shape[-1]
-        count = min(self.top_k or vocabulary_size, vocabulary_size)
-        logits, ids = ops.top_k(logits, k=count)  # (batch, n, count), the most probable first
-        probabilities = ops.softmax((logits - logits[:, :, :1]) / self.temperature, axis=-1)
-        before = ops.cumsum(probabilities, axis=-1) - probabilities
-        probabilities = ops.where(before < self.top_p, probabilities, 0.0)
-        index = draw_index(probabilities, chances)[:, :, None]
-        return ops.cast(ops.take_along_axis(ids, index, axis=-1)[:, :, 0], "int32")
+        vocabulary_size, ids = logits.shape[-1], None
+        if self.top_k or self.top_p < 1:  # the most probable first
+            logits, ids = ops.top_k(logits, k=min(self.top_k or vocabulary_size, vocabulary_size))
+        largest = ops.max(logits, axis=-1, keepdims=True)
+        probabilities = ops.softmax((logits - largest) / self.temperature, axis=-1)
+        probabilities = ops.where(logits > NONE / 2, probabilities, 0.0)  # at any temperature
+        if self.top_p < 1:
+            before = ops.cumsum(probabilities, axis=-1) - probabilities
+            probabilities = ops.where(before < self.top_p, probabilities, 0.0)
+        index = draw_index(probabilities, chances)
+        if ids is None:
+            return index
+        tokens = ops.take_along_axis(ids, index[:, :, None], axis=-1)[:, :, 0]
+        return ops.cast(tokens, "int32")
 
     def can_improve(self, hypotheses, limits):
         live = ops.logical_and(~hypotheses.finished, hypotheses.log_probs > NONE / 2)

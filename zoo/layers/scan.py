@@ -25,12 +25,18 @@ def scan(step, inputs, state):
 
     Arguments:
         step: a function; whatever it closes over is fixed over time and is not carried along.
-        inputs: (batch, time, ...), rank 3 at least.
+        inputs: (batch, time, ...), rank 3 at least; or a list of (batch, time, size), of which only
+            the last may have a size unknown to the graph. A step gets what was given, without time.
         state: a nest of tensors, whose shapes and dtypes the step keeps.
 
     Returns the list of outputs, each (batch, time, ...), and the final state. A step returns a list
     of outputs of one rank, of which only the last may have a last axis unknown to the graph.
     """
+    if isinstance(inputs, list) and len(inputs) == 1:
+        return scan(lambda inputs, state: step([inputs], state), inputs[0], state)
+    if isinstance(inputs, list):
+        joined, apart = _join(inputs)
+        return scan(lambda inputs, state: step(apart(inputs), state), joined, state)
     count = len(keras.tree.flatten(state))
     emitted = []  # the outputs of the step that was traced last, for their sizes and dtypes
 
@@ -61,6 +67,22 @@ def scan(step, inputs, state):
     ]
     final = [ops.cast(new, old.dtype) for new, old in zip(final, states, strict=True)]
     return outputs, keras.tree.pack_sequence_as(state, final[:count])
+
+
+def _join(inputs):
+    """One tensor of several, and a function that takes a step of it apart again."""
+    sizes = [x.shape[-1] for x in inputs]
+    ends = [sum(sizes[: i + 1]) for i in range(len(sizes) - 1)]
+
+    def apart(joined):
+        parts = zip([0, *ends], [*ends, None], sizes, inputs, strict=True)
+        return [
+            # where the last size is unknown, the graph does not know those of slices either
+            ops.cast(ops.reshape(joined[:, start:end], (-1, size or ops.shape(x)[-1])), x.dtype)
+            for start, end, size, x in parts
+        ]
+
+    return ops.concatenate([ops.cast(x, "float32") for x in inputs], axis=-1), apart
 
 
 def reset_dropout(layer):

@@ -58,13 +58,12 @@ def check_probability(probability):
         probability = schedules.deserialize(probability)
     if isinstance(probability, schedules.LearningRateSchedule):
         return probability
-    probability = checks.number("sampling_probability", probability)
-    if probability > 1:
-        raise ValueError(
-            "`sampling_probability` must be in [0, 1], or a schedule of "
-            f"keras.optimizers.schedules. Received: sampling_probability={probability}"
-        )
-    return probability
+    return checks.number(
+        "sampling_probability",
+        probability,
+        "in [0, 1], or a schedule of keras.optimizers.schedules",
+        lambda x: 0 <= x <= 1,
+    )
 
 
 def serialize(probability):

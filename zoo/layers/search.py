@@ -87,6 +87,8 @@ class Search(NamedArguments, keras.layers.Layer):
         # 1. What this call asks for.
         if batch_size is None:
             batch_size = self._batch_size(memory, summary, prefix)
+        elif not ops.is_tensor(batch_size):
+            batch_size = checks.integer("batch_size", batch_size, 1)
         prefix = self._prefix(prefix, batch_size)
         limits = self._limits(max_length, batch_size)  # (batch,)
         choose = self.chooser(batch_size)
@@ -115,6 +117,12 @@ class Search(NamedArguments, keras.layers.Layer):
             memory, memory_mask, summary, batch_size=batch_size, max_length=self.max_length
         )
         first = self._step(start, state, source)
+        known = getattr(self.decoder, "vocabulary_size", None)
+        if known not in (None, first[0].shape[-1]):
+            raise ValueError(
+                f"{type(self.decoder).__name__}.step must return logits over its vocabulary_size="
+                f"{known} tokens. Received: logits.shape={tuple(first[0].shape)}"
+            )
         self._check_ids(first[0].shape[-1])
         copies = ops.zeros((batch_size, self.beam_width), dtype="int32")
         logits, state, weights = gather_beams(first, copies)
@@ -246,6 +254,11 @@ class Search(NamedArguments, keras.layers.Layer):
             return None
         prefix = self._integers("prefix", prefix)
         checks.shape("prefix", prefix, ("batch", "length"), _static(batch_size))
+        if (prefix.shape[1] or 0) > self.max_length:
+            raise ValueError(
+                f"`prefix` must not be longer than max_length={self.max_length}, which counts it. "
+                f"Received: prefix.shape={tuple(prefix.shape)}"
+            )
         return ops.pad(prefix, ((0, 0), (0, 1)), constant_values=-1)  # free after the last column
 
     def _limits(self, max_length, batch_size):

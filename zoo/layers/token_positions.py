@@ -57,6 +57,7 @@ class TokenPositions(keras.layers.Layer):
     def encode(self, where):
         """Positions (time,) to vectors (time, dim)."""
         if self.positions == "learned":
+            where = ops.minimum(where, self.max_length - 1)  # of the rest nothing is used
             return ops.take(self.position_embeddings, where, axis=0)
         rates = 10000.0 ** (-np.arange(0, self.dim, 2) / self.dim)  # (dim / 2,)
         rates = ops.convert_to_tensor(rates, dtype="float32")

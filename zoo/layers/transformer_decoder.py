@@ -20,7 +20,8 @@ class TransformerDecoder(TransformerStack, Decoder):
         num_heads: int, a divisor of `dim`.
         feedforward_dim: int, by default four times `dim`.
         positions: "sinusoidal", or "learned" up to `max_length`.
-        max_length: int, the longest sequence; a search makes room for its own `max_length`.
+        max_length: int, the longest sequence of "learned" positions, and the room in the state of
+            `begin` and of a chunked `call`. A search makes room for its own `max_length`.
         dropout: float, applied to embeddings, to attention weights and to what each part adds.
         cross_attention: bool; without it there is no memory: a language model.
         tie_embeddings: bool, whether the output layer uses the embeddings (Press & Wolf 2017).
@@ -136,7 +137,7 @@ class TransformerDecoder(TransformerStack, Decoder):
             first, source = self.begin(
                 memory, memory_mask, summary, batch_size=ops.shape(tokens)[0]
             )
-            state = first if state is None else state
+            state = self.checked_state(state, first)
             x, state, weights = self._go_on(tokens[:, None, :], state, source, training)
         return self.results(self._logits(x), weights, state, return_attention_scores, return_state)
 
@@ -179,12 +180,17 @@ class TransformerDecoder(TransformerStack, Decoder):
             x, weights = block.run(x, attend_self, source, training=training)
             all_weights.append(weights)
         # What the cache has no room for would see too little of the past.
-        x = ops.where(ops.cast(position + time <= length, "bool"), x, float("nan"))
+        x = ops.where(where[:, None] < length, x, float("nan"))
         state = {"position": position + time, "written": written}
         return x, state, self._alignment(all_weights)
 
     def _source(self, memory, memory_mask):
         """For each layer (keys, values, mask) of the memory, or None."""
+        if memory is not None and not self.cross_attention:
+            raise ValueError(
+                "`memory` is nothing that cross_attention=False looks at; a prompt goes into a "
+                f"search as `prefix`. Received: memory of type {type(memory).__name__}"
+            )
         if not self.cross_attention:
             return [None for _ in self.blocks]
         memory = ops.cast(memory, self.compute_dtype)

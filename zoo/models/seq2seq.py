@@ -1,6 +1,6 @@
 import keras
 
-from zoo.layers import Decoder
+from zoo.layers import Decoder, checks
 
 
 @keras.saving.register_keras_serializable("zoo")
@@ -63,13 +63,7 @@ class Seq2Seq(keras.Model):
         return super().__call__(inputs, *args, **kwargs)
 
     def call(self, inputs, training=None, return_attention_scores=False):
-        encoded = self.encoder(inputs["source"], training=training)
-        if not isinstance(encoded, (tuple, list)) or len(encoded) != 3:
-            count = len(encoded) if isinstance(encoded, (tuple, list)) else 1
-            raise ValueError(
-                "The encoder must return three things: memory, memory_mask, summary, None where "
-                f"there is none. Received: {count} from {type(self.encoder).__name__}"
-            )
+        encoded = checks.encoded(self.encoder(inputs["source"], training=training), self.encoder)
         return self.decoder(
             inputs["target"],
             *encoded,
