@@ -36,9 +36,9 @@ def run(task, seed, steps=2500):
 
 
 @pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="trained on one backend")
-@pytest.mark.parametrize("task", TASKS)
-def test_a_transformer_learns_it(task):
-    seed = int(np.random.default_rng().integers(2**31))
+def test_a_transformer_learns_one_of_them_at_random():
+    rng = np.random.default_rng()
+    task, seed = str(rng.choice(list(TASKS))), int(rng.integers(2**31))
     within, beyond = run(task, seed)
     print(f"{task}, lengths beyond the {LONGEST} of training: {beyond}")
     assert within >= 0.98, f"{task}, seed {seed}: {within}"
