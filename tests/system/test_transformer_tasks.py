@@ -18,7 +18,7 @@ TASKS = {"copy": lambda x: x, "reverse": reverse, "sort": np.sort}
 BEYOND = (13, 14, 16, 20)
 
 
-def run(task, seed, steps=2500):
+def run(task, seed, steps=3000):
     """Exact match on lengths of training, and on each length beyond."""
     keras.utils.set_random_seed(seed)
     rng = np.random.default_rng(seed)
