@@ -67,6 +67,10 @@ class Config(Settings):
     warmup_steps: int = 4000
     max_length: int = 32
 
+    def validate(self):
+        super().validate()
+        self.require("units", self.units > 0 and self.units % 4 == 0, "a multiple of 4")
+
 
 def train(config):
     # 1. The data: words, and for each a list of pronunciations.

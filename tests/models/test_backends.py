@@ -4,6 +4,10 @@
 weights, and what they give under the backend that it runs on.
 """
 
+import ast
+import subprocess
+import sys
+
 import keras
 import numpy as np
 import pytest
@@ -104,6 +108,17 @@ def test_a_model_of_tensorflow_gives_the_same(name):
     assert (actual["lengths"] == expected["lengths"]).all()
     for array in ("logits", "scores", "log_probs", "alignments"):
         close(actual[array], expected[array], 1e-4)
+
+
+@pytest.mark.skipif(keras.backend.backend() == "tensorflow", reason="that is TensorFlow")
+def test_layers_and_models_import_no_tensorflow():
+    code = (
+        "import sys, zoo.layers, zoo.models; print([m for m in sys.modules if 'tensorflow' in m])"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert not [name for name in ast.literal_eval(result.stdout) if name.startswith("tensorflow")]
 
 
 if __name__ == "__main__":

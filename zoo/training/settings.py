@@ -61,13 +61,14 @@ class Settings:
     def validate(self):
         """Raises an error at a value that no training can be done with."""
         for name in ("epochs", "batch_tokens", "num_buckets", "max_length", "average"):
-            self._require(name, getattr(self, name) >= 1, "at least 1")
+            self.require(name, getattr(self, name) >= 1, "at least 1")
         for name in ("learning_rate", "clip_norm"):
-            self._require(name, getattr(self, name) > 0, "above 0")
+            self.require(name, getattr(self, name) > 0, "above 0")
         for name in ("warmup_steps", "patience", "save_minutes", "seed"):
-            self._require(name, getattr(self, name) >= 0, "0 or more")
-        self._require("label_smoothing", 0 <= self.label_smoothing < 1, "in [0, 1)")
+            self.require(name, getattr(self, name) >= 0, "0 or more")
+        self.require("label_smoothing", 0 <= self.label_smoothing < 1, "in [0, 1)")
 
-    def _require(self, name, is_right, wanted):
+    def require(self, name, is_right, wanted):
+        """Raises an error unless the value is right; for `validate`."""
         if not is_right:
             raise UsageError(f"`{name}` must be {wanted}. Received: {name}={getattr(self, name)}")
