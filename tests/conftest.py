@@ -16,16 +16,20 @@ def _seed():
     keras.utils.set_random_seed(7)
 
 
+# How many variants of a test are run, where TensorFlow runs all: JAX compiles each for seconds.
+VARIANTS = {"jax": 3, "torch": 6}
+
+
 def pytest_collection_modifyitems(config, items):
-    """On JAX, which compiles for seconds: three variants of a test, but all kinds of decoder."""
-    if keras.backend.backend() != "jax":
+    """Leaves out variants, evenly, on the other backends; but no kind of decoder."""
+    if keras.backend.backend() not in VARIANTS:
         return
-    variants = {}
+    most, groups = VARIANTS[keras.backend.backend()], {}
     for item in items:
-        variants.setdefault(item.nodeid.split("[")[0], []).append(item)
+        groups.setdefault(item.nodeid.split("[")[0], []).append(item)
     kept = set()
-    for name, group in variants.items():
-        step = 1 if "test_decoder_kinds" in name else max(1, len(group) // 3)
-        kept.update(group[::step][:3] if step > 1 else group)
+    for name, group in groups.items():
+        few = len(group) <= most or "test_decoder_kinds" in name
+        kept.update(group if few else group[:: len(group) // most][:most])
     config.hook.pytest_deselected(items=[item for item in items if item not in kept])
     items[:] = [item for item in items if item in kept]
