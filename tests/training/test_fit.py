@@ -127,10 +127,10 @@ def test_a_finished_run_stays_as_it_is(data, whole):
 
 
 def test_other_settings_are_not_mixed_in(data, whole, tmp_path):
-    done = run_zoo("train", "pronounce", "--output", whole, "--units", 17)
+    done = run_zoo("train", "pronounce", "--output", whole, "--units", 16)
     assert done.returncode == 1
     assert done.stderr.strip().splitlines() == [
-        f"zoo: {whole} holds a run with units=24. Received: units=17. Choose another --output, or "
+        f"zoo: {whole} holds a run with units=24. Received: units=16. Choose another --output, or "
         "leave the option out to go on"
     ]
     (tmp_path / "letter.txt").write_text("Dear all")
