@@ -113,6 +113,13 @@ def test_a_text_may_be_read_in_chunks(kind):
     close(np.concatenate(logits, axis=1), expected)
 
 
+def test_a_fresh_language_model_begins():
+    for decoder in (language_model(), language_model(LuongAttention(), window=2)):
+        state, source = decoder.begin(batch_size=2)
+        logits, _, _ = decoder.step(TOKENS[:2, :1], state, source)
+        assert logits.shape == (2, 1, VOCABULARY)
+
+
 def all_sequences(limit):
     """Every sequence that ends within the limit, or reaches it."""
     for length in range(1, limit + 1):

@@ -2,7 +2,7 @@ import keras
 from keras import ops
 
 from zoo.layers import checks
-from zoo.layers.hypotheses import NONE, Choice
+from zoo.layers.hypotheses import NONE, Choice, standing
 from zoo.layers.search import Search
 
 
@@ -173,9 +173,7 @@ class BeamSearchDecoder(Search):
 
     def rank(self, hypotheses):
         # The slots are sorted by score. Finished results first, then unfinished, then empty slots.
-        groups = ops.where(hypotheses.finished, 0, self.beam_width)
-        groups = ops.where(hypotheses.log_probs > NONE / 2, groups, 2 * self.beam_width)
-        order = groups + ops.arange(self.beam_width)
+        order = standing(hypotheses) * self.beam_width + ops.arange(self.beam_width)
         return ops.top_k(-order, k=self.num_results)[1]
 
     def _length_factor(self, length):

@@ -162,11 +162,7 @@ class Decoder(NamedArguments, keras.layers.Layer):
         """The state that `call` goes on from: the given one, if it can be, or the first."""
         if state is None:
             return first
-        wrong = False
-        try:
-            keras.tree.assert_same_structure(first, state)
-        except (ValueError, TypeError):
-            wrong = True
+        wrong = not _same_structure(first, state)
         pairs = zip(keras.tree.flatten(first), keras.tree.flatten(state), strict=False)
         for one, other in pairs:
             shape = getattr(other, "shape", None)
@@ -208,11 +204,17 @@ class Decoder(NamedArguments, keras.layers.Layer):
         return logits, new_state, weights
 
 
+def _same_structure(one, other):
+    try:
+        keras.tree.assert_same_structure(one, other)
+    except (ValueError, TypeError):
+        return False
+    return True
+
+
 def _same_form(old, new):
     """Whether two states agree in structure, dtypes and what the graph knows of their shapes."""
-    try:
-        keras.tree.assert_same_structure(old, new)
-    except (ValueError, TypeError):
+    if not _same_structure(old, new):
         return False
     for one, other in zip(keras.tree.flatten(old), keras.tree.flatten(new), strict=True):
         if not hasattr(other, "shape") or len(one.shape) != len(other.shape):

@@ -32,6 +32,12 @@ class Hypotheses(NamedTuple):
     active: Any  # (batch,) bool, whether the search of this source goes on
 
 
+def standing(hypotheses):
+    """(batch, beam): 0 for a finished hypothesis, 1 for an unfinished one, 2 for an empty slot."""
+    groups = ops.where(hypotheses.finished, 0, 1)
+    return ops.where(hypotheses.log_probs > NONE / 2, groups, 2)
+
+
 class Choice(NamedTuple):
     """What a step keeps: for each slot whom it continues, and with what; leaves (batch, beam)."""
 

@@ -24,10 +24,14 @@ def monotonic_weights(choose, previous, mode):
         return choose * _reached(choose, previous)
     if mode == "hard":  # choose is 0 or 1: the first 1 from where it stopped before
         choose = choose * ops.cumsum(previous, axis=-1)
-        passed = ops.pad(1.0 - choose[..., :-1], ((0, 0), (0, 0), (1, 0)), constant_values=1.0)
-        return choose * ops.cumprod(passed, axis=-1)  # exactly 0 or 1
+        return choose * ops.cumprod(_passed(choose), axis=-1)  # exactly 0 or 1
     passed = _product_before(1.0 - choose)
     return choose * passed * ops.cumsum(previous / ops.maximum(passed, 1e-10), axis=-1)
+
+
+def _passed(choose):
+    """The probability that the position before each is passed; before the first there is none."""
+    return ops.pad(1.0 - choose[..., :-1], ((0, 0), (0, 0), (1, 0)), constant_values=1.0)
 
 
 def _product_before(x):
@@ -39,8 +43,8 @@ def _product_before(x):
 def _reached(choose, previous):
     """The probability that a position is reached: r(j) = (1 - choose(j-1)) r(j-1) + previous(j)."""
     batch, queries, length = ops.shape(choose)
-    passed = ops.pad(1.0 - choose[..., :-1], ((0, 0), (0, 0), (1, 0)))
-    inputs = ops.reshape(ops.stack([passed, previous], axis=-1), (-1, length, 2))
+    inputs = ops.stack([_passed(choose), previous], axis=-1)
+    inputs = ops.reshape(inputs, (-1, length, 2))
 
     def step(inputs, reached):
         reached = inputs[:, :1] * reached + inputs[:, 1:]

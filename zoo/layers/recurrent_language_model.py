@@ -84,7 +84,7 @@ class RecurrentLanguageModel(RecurrentDecoder):
             window = checks.integer("window", 64 if window is None else window, 1)
         self.window = window
 
-    def build(self, tokens_shape, *shapes):
+    def build(self, tokens_shape, memory_shape=None, memory_mask_shape=None, summary_shape=None):
         if self.attention is not None:
             size = output_size(self.cell)
             if not self.attention.built:
@@ -100,12 +100,9 @@ class RecurrentLanguageModel(RecurrentDecoder):
                 "A language model has no `memory`; a prompt goes into a search as `prefix`. "
                 f"Received: memory of type {type(memory).__name__}"
             )
-        if not self.built:
-            self.build((None, None))
-        if batch_size is None:
-            batch_size = self.batch_size_of(memory, summary)
-        state, source = super().begin(batch_size=batch_size)
+        state, source = super().begin(summary=summary, batch_size=batch_size)
         if self.attention is not None:
+            batch_size = ops.shape(state["cell"][0])[0]
             nothing = ops.zeros((batch_size, self.window, output_size(self.cell)))
             there = ops.zeros((batch_size, self.window), dtype="bool")
             past = self.attention.precompute(nothing, there)._asdict()
@@ -136,12 +133,12 @@ class RecurrentLanguageModel(RecurrentDecoder):
         return outputs, {**after, "past": past}, None
 
     def _sequence(self, tokens, state, source, training):
-        inputs = self.dropout_layer(self.embedding(tokens), training=training)
-        outputs, _, states = run_sequence(self.cell, inputs, state["cell"], training)
+        cell = {"cell": state["cell"]}
+        outputs, after, _ = super()._sequence(tokens, cell, source, training)
         if self.attention is None:
-            return outputs, {"cell": states}, None
+            return outputs, after, None
         outputs, past, _ = self._look_back(outputs[:, None], state["past"])
-        return outputs, {"cell": states, "past": past}, None
+        return outputs, {**after, "past": past}, None
 
     def _look_back(self, hidden, past):
         """hidden (batch, beam, time, size), of which beam or time is 1, and the past of before.

@@ -5,7 +5,7 @@ from keras import ops
 
 from zoo.layers import checks
 from zoo.layers.chance import draw_index
-from zoo.layers.hypotheses import NONE, Choice
+from zoo.layers.hypotheses import NONE, Choice, standing
 from zoo.layers.search import Search
 
 
@@ -126,9 +126,8 @@ class SamplingDecoder(Search):
     def rank(self, hypotheses):
         count = self.num_results
         order = ops.top_k(hypotheses.scores, k=count)[1]  # (batch, n)
-        groups = ops.where(hypotheses.finished, 0, count)
-        groups = ops.where(hypotheses.log_probs > NONE / 2, groups, 2 * count)
-        groups = ops.take_along_axis(groups, order, axis=1) + ops.arange(count)
+        groups = ops.take_along_axis(standing(hypotheses), order, axis=1)
+        groups = groups * count + ops.arange(count)
         return ops.take_along_axis(order, ops.top_k(-groups, k=count)[1], axis=1)
 
     def get_config(self):
