@@ -1,5 +1,3 @@
-import functools
-
 import keras
 from keras import ops
 
@@ -146,16 +144,17 @@ class AttentionCell(keras.layers.Layer):
 
     def call(self, inputs, state, source, noise=None, training=None):
         states = state["cell"]
-        attend = self.attention.attend
+        carried = {}
         if self.attention.is_monotonic:
-            attend = functools.partial(attend, previous_weights=state["weights"], noise=noise)
+            carried = {"previous_weights": state["weights"], "noise": noise}
         if self.query == "output":
             if self.input_feeding:
                 inputs = ops.concatenate([inputs, state["fed"]], axis=-1)
             output, states = run_cell(self.cell, inputs, states, training)
-            context, weights = attend(output, source)
+            context, weights = self.attention.attend(output, source, **carried)
         else:
-            context, weights = attend(hidden_state(self.cell, states), source)
+            hidden = hidden_state(self.cell, states)
+            context, weights = self.attention.attend(hidden, source, **carried)
             if self.input_feeding:
                 inputs = ops.concatenate([context, inputs], axis=-1)
             output, states = run_cell(self.cell, inputs, states, training)

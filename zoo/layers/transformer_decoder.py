@@ -168,13 +168,14 @@ class TransformerDecoder(TransformerStack, Decoder):
         for block, cache, source in zip(self.blocks, state["written"], sources, strict=True):
 
             def attend_self(y, block=block, cache=cache):
-                new = dict(zip(("keys", "values"), block.self_attention.project(y), strict=True))
                 shape = (batch, beam, time, self.dim)
-                new = {k: written_to(cache[k], ops.reshape(new[k], shape), position) for k in new}
-                written.append(new)
-                flat = [ops.reshape(new[k], (-1, length, self.dim)) for k in ("keys", "values")]
+                keys, values = (ops.reshape(x, shape) for x in block.self_attention.project(y))
+                keys = written_to(cache["keys"], keys, position)
+                values = written_to(cache["values"], values, position)
+                written.append({"keys": keys, "values": values})
+                keys, values = (ops.reshape(x, (-1, length, self.dim)) for x in (keys, values))
                 query = ops.reshape(y, (-1, time, self.dim))
-                y, _ = block.self_attention.attend(query, *flat, seen, training=training)
+                y, _ = block.self_attention.attend(query, keys, values, seen, training=training)
                 return ops.reshape(y, (batch, beam * time, self.dim))
 
             x, weights = block.run(x, attend_self, source, training=training)
@@ -228,4 +229,6 @@ def written_to(cache, new, position):
     length, time = cache.shape[2], ops.shape(new)[2]
     places = ops.arange(length) - position  # of the cache within what is new
     is_new = ops.logical_and(places >= 0, places < time)[:, None]  # (length, 1)
-    return ops.where(is_new, ops.take(new, ops.clip(places, 0, time - 1), axis=2), cache)
+    if new.shape[2] != 1:  # a step's one token broadcasts
+        new = ops.take(new, ops.clip(places, 0, time - 1), axis=2)
+    return ops.where(is_new, new, cache)
