@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from zoo.layers.attention import masked_softmax
+from zoo.layers.dropout import Dropout
 
 
 class HeadAttention(keras.layers.Layer):
@@ -32,7 +33,7 @@ class HeadAttention(keras.layers.Layer):
         self.key_dense = dense("key")
         self.value_dense = dense("value")
         self.output_dense = dense("output")
-        self.dropout_layer = keras.layers.Dropout(dropout, dtype=self.dtype_policy)
+        self.dropout_layer = Dropout(dropout, dtype=self.dtype_policy)
 
     def build(self, query_shape, memory_shape):
         self.query_dense.build(query_shape)

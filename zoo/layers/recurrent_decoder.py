@@ -13,6 +13,7 @@ from zoo.layers.cells import (
     state_sizes,
 )
 from zoo.layers.decoder import Decoder
+from zoo.layers.dropout import Dropout
 from zoo.layers.scan import reset_dropout, scan
 from zoo.layers.scheduled_sampling import ScheduledSampling, check_probability, serialize
 
@@ -92,7 +93,7 @@ class RecurrentDecoder(Decoder):
         self.embedding = keras.layers.Embedding(
             vocabulary_size, embedding_dim, dtype=self.dtype_policy, name="embedding"
         )
-        self.dropout_layer = keras.layers.Dropout(dropout, dtype=self.dtype_policy)
+        self.dropout_layer = Dropout(dropout, dtype=self.dtype_policy)
         self.output_dense = keras.layers.Dense(
             vocabulary_size, dtype=self.dtype_policy, name="output_dense"
         )

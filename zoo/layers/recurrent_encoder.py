@@ -2,6 +2,7 @@ import keras
 from keras import ops
 
 from zoo.layers import checks
+from zoo.layers.dropout import Dropout
 from zoo.layers.scan import for_training_only
 
 RNNS = {
@@ -77,7 +78,7 @@ class RecurrentEncoder(keras.layers.Layer):
         self.embedding = keras.layers.Embedding(
             vocabulary_size, embedding_dim, dtype=self.dtype_policy, name="embedding"
         )
-        self.dropout_layer = keras.layers.Dropout(dropout, dtype=self.dtype_policy)
+        self.dropout_layer = Dropout(dropout, dtype=self.dtype_policy)
         self.rnns = [self._rnn(f"rnn_{i}") for i in range(num_layers)]
 
     def _rnn(self, name):

@@ -2,6 +2,8 @@ import keras
 import numpy as np
 from keras import ops
 
+from zoo.layers.dropout import Dropout
+
 POSITIONS = ("sinusoidal", "learned")
 
 
@@ -28,7 +30,7 @@ class TokenPositions(keras.layers.Layer):
             dtype=self.dtype_policy,
             name="embedding",
         )
-        self.dropout_layer = keras.layers.Dropout(dropout, dtype=self.dtype_policy)
+        self.dropout_layer = Dropout(dropout, dtype=self.dtype_policy)
 
     def build(self, tokens_shape):
         self.embedding.build(tokens_shape)

@@ -1,5 +1,6 @@
 import keras
 
+from zoo.layers.dropout import Dropout
 from zoo.layers.head_attention import HeadAttention
 
 
@@ -36,7 +37,7 @@ class TransformerBlock(keras.layers.Layer):
             feedforward_dim, activation="relu", dtype=self.dtype_policy, name="inner"
         )
         self.outer_dense = keras.layers.Dense(dim, dtype=self.dtype_policy, name="outer")
-        self.dropout_layer = keras.layers.Dropout(dropout, dtype=self.dtype_policy)
+        self.dropout_layer = Dropout(dropout, dtype=self.dtype_policy)
 
     def _norm(self, name):
         return keras.layers.LayerNormalization(epsilon=1e-6, dtype=self.dtype_policy, name=name)
