@@ -1,6 +1,7 @@
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 from keras import ops
 
 from tests.tools import close, log_softmax
@@ -19,6 +20,28 @@ def test_mean_over_the_tokens_that_are_no_padding(smoothing):
         q = (1 - smoothing) * np.eye(7)[LABELS[i, j]] + smoothing / 7
         total, count = total - (q * log_probs[i, j]).sum(), count + 1
     close(TokenCrossentropy(smoothing)(LABELS, LOGITS), total / count)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("jit", [False, True])
+def test_the_gradient_is_softmax_less_what_is_aimed_at(smoothing, dtype, jit):
+    logits = tf.cast(LOGITS, dtype)
+
+    @tf.function(jit_compile=jit)
+    def gradient_of(logits):
+        with tf.GradientTape() as tape:
+            tape.watch(logits)
+            loss = TokenCrossentropy(smoothing)(LABELS, logits)
+        return tape.gradient(loss, logits)
+
+    gradient = gradient_of(logits)
+    aimed_at = (1 - smoothing) * np.eye(7)[LABELS] + smoothing / 7
+    expected = np.exp(log_softmax(tf.cast(logits, tf.float32).numpy())) - aimed_at
+    expected *= (LABELS > 0)[..., None] / (LABELS > 0).sum()
+    assert gradient.dtype == dtype
+    tolerance = 1e-6 if dtype == "float32" else 1e-3
+    np.testing.assert_allclose(tf.cast(gradient, tf.float32), expected, atol=tolerance)
 
 
 def test_padding_has_no_gradient_and_no_value():

@@ -12,6 +12,7 @@ import tensorflow as tf
 from tests.serving.tools import tiny_pipeline
 from tests.tools import close, log_softmax
 from zoo.serving import Pipeline
+from zoo.training.adam import Adam
 from zoo.training.settings import Settings
 from zoo.training.trainer import Trainer
 
@@ -74,6 +75,24 @@ def test_gradients_are_clipped_together():
     assert np.linalg.norm(moments[1e-3]) == pytest.approx(1e-3, rel=1e-3)
     direction = moments[1e9] / np.linalg.norm(moments[1e9])
     close(moments[1e-3] / 1e-3, direction, 1e-3)
+
+
+@pytest.mark.parametrize("jit", [False, True])
+def test_adam_moves_as_that_of_keras(jit):
+    schedule = keras.optimizers.schedules.PolynomialDecay(0.01, 5, 0.001)
+    start = np.random.RandomState(0).normal(size=(7, 3)).astype("float32")
+    weights = [keras.Variable(start), keras.Variable(start)]
+    makes = (Adam, keras.optimizers.Adam)
+    optimizers = [make(schedule, beta_2=0.98) for make in makes]
+    for optimizer, weight in zip(optimizers, weights, strict=True):
+        optimizer.build([weight])
+        apply = tf.function(optimizer.apply, jit_compile=jit)
+        for i in range(8):
+            apply([tf.constant(np.sin(start * i) * 10.0 ** (i - 6), tf.float32)])
+    assert np.abs(weights[0].numpy() - start).mean() > 5e-3
+    close(weights[0], weights[1], 1e-6)
+    for one, other in zip(*(x.variables for x in optimizers), strict=True):
+        close(one, other, 1e-6)
 
 
 def test_mixed_precision_learns_with_weights_in_float32():

@@ -4,6 +4,7 @@ from keras import ops
 from zoo.layers import checks
 from zoo.layers.hypotheses import NONE, Choice, standing
 from zoo.layers.search import Search
+from zoo.layers.vocabulary import log_totals, top_k
 
 
 @keras.saving.register_keras_serializable("zoo")
@@ -111,18 +112,16 @@ class BeamSearchDecoder(Search):
     def choose(self, step, hypotheses, logits, allowed):
         # Three kinds of candidates: hypotheses that stay as they are, hypotheses that end now, and
         # hypotheses that go on, of which only the best `beam_width` per slot can matter.
-        beam, vocabulary_size = self.beam_width, logits.shape[-1]
+        beam = self.beam_width
         is_there = hypotheses.log_probs > NONE / 2
         active = hypotheses.active[:, None]  # (batch, 1)
         grows = active & is_there & ~hypotheses.finished  # (batch, beam)
 
-        log_totals = ops.logsumexp(logits, axis=-1)  # (batch, beam)
-        base = ops.where(grows, hypotheses.log_probs - log_totals, NONE)
-        logits = ops.where(allowed, logits, NONE)
-        end_log_probs = base + logits[:, :, self.end_id]
-        is_end = ops.equal(ops.arange(vocabulary_size), self.end_id)
-        top = min(beam, vocabulary_size)
-        best, best_ids = ops.top_k(ops.where(is_end, NONE, logits), k=top)  # (batch, beam, top)
+        best, best_ids, totals = self._going_on(logits, allowed)
+        top = best.shape[-1]
+        base = ops.where(grows, hypotheses.log_probs - totals, NONE)
+        may_end = allowed[..., self.end_id]
+        end_log_probs = base + ops.where(may_end, logits[:, :, self.end_id], NONE)
         more_log_probs = ops.reshape(base[:, :, None] + best, (-1, beam * top))
         log_probs = ops.concatenate(
             [hypotheses.log_probs, end_log_probs, more_log_probs], axis=1
@@ -162,6 +161,27 @@ class BeamSearchDecoder(Search):
             log_probs=ops.where(exists, ops.take_along_axis(log_probs, chosen, axis=1), NONE),
             scores=ops.where(stays, old_scores, keys),
         )
+
+    def _going_on(self, logits, allowed):
+        """The best tokens that may be written and are no end: their logits (batch, beam, top), ids.
+
+        There may be more than `beam_width` of them. And log(sum(exp(logits))), (batch, beam).
+        """
+        vocabulary_size = logits.shape[-1]
+        passed_over = {self.end_id, *self.forbidden_ids}
+        is_common = len(allowed.shape) == 1 and len(passed_over) <= self.beam_width + 8
+        # Where the same few are out of question for all: take more, and look at those alone.
+        top = self.beam_width + (len(passed_over) if is_common else 0)
+        best, ids = top_k(logits, min(top, vocabulary_size))
+        totals = log_totals(logits, best[..., :1], ids[..., :1])
+        if is_common:
+            good = ops.logical_and(ops.take(allowed, ids), ops.not_equal(ids, self.end_id))
+            best = ops.where(good, best, NONE)
+        else:
+            goes_on = ops.not_equal(ops.arange(vocabulary_size), self.end_id)
+            logits = ops.where(ops.logical_and(allowed, goes_on), logits, NONE)
+            best, ids = top_k(logits, min(top, vocabulary_size))
+        return best, ids, totals
 
     def can_improve(self, hypotheses, limits):
         # A live hypothesis can at best keep its log_prob until the limit and cover everything.

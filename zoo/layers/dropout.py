@@ -12,9 +12,9 @@ class Dropout(keras.layers.Dropout):
     """
 
     def call(self, inputs, training=False):
-        if not training or not 0 < self.rate < 1 or self.noise_shape:
+        dropped = round(self.rate * PARTS)
+        if not training or dropped in (0, PARTS) or self.noise_shape:
             return super().call(inputs, training=training)
-        dropped = min(max(round(self.rate * PARTS), 1), PARTS - 1)
         count = ops.size(inputs)
         words = keras.random.randint(
             ((count + 3) // 4, 1), -(2**31), 2**31 - 1, dtype="int32", seed=self.seed_generator

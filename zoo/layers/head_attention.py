@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from zoo.layers.attention import masked_softmax
+from zoo.layers.dense import Dense
 from zoo.layers.dropout import Dropout
 
 
@@ -27,7 +28,7 @@ class HeadAttention(keras.layers.Layer):
         self.head_dim = dim // num_heads
 
         def dense(name):
-            return keras.layers.Dense(dim, dtype=self.dtype_policy, name=name)
+            return Dense(dim, dtype=self.dtype_policy, name=name)
 
         self.query_dense = dense("query")
         self.key_dense = dense("key")
@@ -43,22 +44,22 @@ class HeadAttention(keras.layers.Layer):
         self.built = True
 
     def project(self, memory):
-        """memory (batch, length, any) to keys and values (batch, length, dim)."""
-        return self.key_dense(memory), self.value_dense(memory)
+        """memory (batch, length, any) to keys and values (batch, heads, length, head_dim)."""
+        return self._heads(self.key_dense(memory)), self._heads(self.value_dense(memory))
 
     def attend(self, query, keys, values, mask, training=None):
-        """query (batch, queries, any) on keys and values (batch, length, dim).
+        """query (batch, queries, any) on keys and values (batch, heads, length, head_dim).
 
         mask is bool and broadcasts to (batch, queries, length). Returns the output (batch, queries,
         dim) and the weights (batch, heads, queries, length); what is fully masked gets none.
         """
         query = self._heads(self.query_dense(query))  # (batch, heads, queries, head_dim)
-        scores = ops.matmul(query, ops.transpose(self._heads(keys), (0, 1, 3, 2)))
+        scores = ops.matmul(query, ops.transpose(keys, (0, 1, 3, 2)))
         scores = ops.cast(scores, "float32") / math.sqrt(self.head_dim)
         weights = masked_softmax(scores, mask[:, None])  # the mask is (batch, 1, queries, length)
         weights = ops.cast(weights, self.compute_dtype)
         dropped = self.dropout_layer(weights, training=training)
-        context = ops.matmul(dropped, self._heads(values))  # (batch, heads, queries, head_dim)
+        context = ops.matmul(dropped, values)  # (batch, heads, queries, head_dim)
         context = ops.transpose(context, (0, 2, 1, 3))
         context = ops.reshape(context, (*ops.shape(context)[:2], self.dim))
         return self.output_dense(context), weights

@@ -13,6 +13,7 @@ from zoo.layers.cells import (
     state_sizes,
 )
 from zoo.layers.decoder import Decoder
+from zoo.layers.dense import Dense
 from zoo.layers.dropout import Dropout
 from zoo.layers.scan import reset_dropout, scan
 from zoo.layers.scheduled_sampling import ScheduledSampling, check_probability, serialize
@@ -94,14 +95,12 @@ class RecurrentDecoder(Decoder):
             vocabulary_size, embedding_dim, dtype=self.dtype_policy, name="embedding"
         )
         self.dropout_layer = Dropout(dropout, dtype=self.dtype_policy)
-        self.output_dense = keras.layers.Dense(
-            vocabulary_size, dtype=self.dtype_policy, name="output_dense"
-        )
+        self.output_dense = Dense(vocabulary_size, dtype=self.dtype_policy, name="output_dense")
         self.scheduled_sampling = None
         if self.sampling_probability != 0:
             self.scheduled_sampling = ScheduledSampling(self.sampling_probability)
         if self.initial_state == "bridge":
-            self.bridge = keras.layers.Dense(
+            self.bridge = Dense(
                 sum(state_sizes(self.inner_cell)),
                 activation="tanh",
                 dtype=self.dtype_policy,

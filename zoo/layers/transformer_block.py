@@ -1,5 +1,6 @@
 import keras
 
+from zoo.layers.dense import Dense
 from zoo.layers.dropout import Dropout
 from zoo.layers.head_attention import HeadAttention
 
@@ -33,10 +34,10 @@ class TransformerBlock(keras.layers.Layer):
                 dim, num_heads, dropout, dtype=self.dtype_policy, name="cross_attention"
             )
         self.feedforward_norm = self._norm("feedforward_norm")
-        self.inner_dense = keras.layers.Dense(
+        self.inner_dense = Dense(
             feedforward_dim, activation="relu", dtype=self.dtype_policy, name="inner"
         )
-        self.outer_dense = keras.layers.Dense(dim, dtype=self.dtype_policy, name="outer")
+        self.outer_dense = Dense(dim, dtype=self.dtype_policy, name="outer")
         self.dropout_layer = Dropout(dropout, dtype=self.dtype_policy)
 
     def _norm(self, name):

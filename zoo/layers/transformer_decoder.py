@@ -3,6 +3,7 @@ from keras import ops
 
 from zoo.layers import checks
 from zoo.layers.decoder import Decoder
+from zoo.layers.dense import Dense
 from zoo.layers.transformer_stack import TransformerStack
 
 
@@ -83,9 +84,7 @@ class TransformerDecoder(TransformerStack, Decoder):
             )
         self.alignment_layer = alignment_layer
         if not tie_embeddings:
-            self.output_dense = keras.layers.Dense(
-                vocabulary_size, dtype=self.dtype_policy, name="output_dense"
-            )
+            self.output_dense = Dense(vocabulary_size, dtype=self.dtype_policy, name="output_dense")
 
     def build(self, tokens_shape, memory_shape=None, memory_mask_shape=None, summary_shape=None):
         self._require(memory_shape)
@@ -108,7 +107,8 @@ class TransformerDecoder(TransformerStack, Decoder):
             batch_size = self.batch_size_of(memory, summary)
         length = max_length or self.max_length
         self.embed.check_length("max_length", length)
-        empty = ops.zeros((batch_size, 1, length, self.dim), dtype=self.compute_dtype)
+        shape = (batch_size, 1, self.num_heads, length, self.dim // self.num_heads)
+        empty = ops.zeros(shape, dtype=self.compute_dtype)
         state = {
             "position": ops.convert_to_tensor(0, dtype="int32"),
             "written": [{"keys": empty, "values": empty} for _ in self.blocks],
@@ -158,7 +158,7 @@ class TransformerDecoder(TransformerStack, Decoder):
         Returns x (batch, beam * time, dim), the state, the weights (batch, beam * time, length).
         """
         batch, beam, time = ops.shape(tokens)
-        position, length = state["position"], state["written"][0]["keys"].shape[2]
+        position, length = state["position"], state["written"][0]["keys"].shape[3]
         where = position + ops.arange(time)
         seen = (where[:, None] >= ops.arange(length))[None]  # (1, time, length)
         # Each hypothesis attends to itself alone: it is a row of its own there.
@@ -168,14 +168,16 @@ class TransformerDecoder(TransformerStack, Decoder):
         for block, cache, source in zip(self.blocks, state["written"], sources, strict=True):
 
             def attend_self(y, block=block, cache=cache):
-                shape = (batch, beam, time, self.dim)
-                keys, values = (ops.reshape(x, shape) for x in block.self_attention.project(y))
-                keys = written_to(cache["keys"], keys, position)
-                values = written_to(cache["values"], values, position)
-                written.append({"keys": keys, "values": values})
-                keys, values = (ops.reshape(x, (-1, length, self.dim)) for x in (keys, values))
-                query = ops.reshape(y, (-1, time, self.dim))
-                y, _ = block.self_attention.attend(query, keys, values, seen, training=training)
+                y = ops.reshape(y, (-1, time, self.dim))
+                keys, values = block.self_attention.project(y)
+                cache = {
+                    "keys": written_to(cache["keys"], keys, position),
+                    "values": written_to(cache["values"], values, position),
+                }
+                written.append(cache)
+                shape = (-1, self.num_heads, length, self.dim // self.num_heads)
+                keys, values = (ops.reshape(cache[x], shape) for x in ("keys", "values"))
+                y, _ = block.self_attention.attend(y, keys, values, seen, training=training)
                 return ops.reshape(y, (batch, beam * time, self.dim))
 
             x, weights = block.run(x, attend_self, source, training=training)
@@ -225,10 +227,15 @@ class TransformerDecoder(TransformerStack, Decoder):
 
 
 def written_to(cache, new, position):
-    """cache (batch, beam, length, dim) with new (batch, beam, time, dim) from a position on."""
-    length, time = cache.shape[2], ops.shape(new)[2]
+    """cache (batch, beam, heads, length, dim) with new (batch * beam, heads, time, dim) put in."""
+    shape, (length, dim) = ops.shape(cache), cache.shape[3:]
+    if new.shape[2] == 1:  # a step writes its rows, where `ops.where` would copy all others
+        new = ops.reshape(new, (-1, dim))
+        rows = ops.expand_dims(ops.arange(ops.shape(new)[0]) * length, 1)
+        rows = rows + ops.minimum(position, length - 1)  # beyond the end nothing is used
+        return ops.reshape(ops.scatter_update(ops.reshape(cache, (-1, dim)), rows, new), shape)
+    time = ops.shape(new)[2]
     places = ops.arange(length) - position  # of the cache within what is new
     is_new = ops.logical_and(places >= 0, places < time)[:, None]  # (length, 1)
-    if new.shape[2] != 1:  # a step's one token broadcasts
-        new = ops.take(new, ops.clip(places, 0, time - 1), axis=2)
-    return ops.where(is_new, new, cache)
+    new = ops.take(new, ops.clip(places, 0, time - 1), axis=2)
+    return ops.where(is_new, ops.reshape(new, shape), cache)

@@ -43,15 +43,15 @@ class TransformerStack:
         self.positions = checks.one_of("positions", positions, POSITIONS)
         self.max_length = checks.integer("max_length", max_length, 1)
         self.dropout = checks.rate("dropout", dropout)
+        policy = self.dtype_policy
         self.embed = TokenPositions(
-            vocabulary_size, dim, positions, max_length, dropout, dtype=self.dtype_policy
+            vocabulary_size, dim, positions, max_length, dropout, dtype=policy, name="embed"
         )
         sizes = (dim, num_heads, self.feedforward_dim, dropout, cross_attention)
         self.blocks = [
-            TransformerBlock(*sizes, dtype=self.dtype_policy, name=f"block_{i}")
-            for i in range(num_layers)
+            TransformerBlock(*sizes, dtype=policy, name=f"block_{i}") for i in range(num_layers)
         ]
-        self.norm = keras.layers.LayerNormalization(epsilon=1e-6, dtype=self.dtype_policy)
+        self.norm = keras.layers.LayerNormalization(epsilon=1e-6, dtype=policy, name="norm")
 
     def build_stack(self, tokens_shape, memory_dim=None):
         self.embed.build(tokens_shape)

@@ -1,6 +1,6 @@
-import keras
 import tensorflow as tf
 
+from zoo.training.adam import Adam
 from zoo.training.token_crossentropy import token_losses
 from zoo.training.warmup import Warmup
 
@@ -26,7 +26,7 @@ class Trainer:
         )
         with self.strategy.scope():
             # 0.98: what Transformers and short trainings both like (Vaswani et al. 2017)
-            self.optimizer = keras.optimizers.Adam(self.schedule, beta_2=0.98)
+            self.optimizer = Adam(self.schedule, beta_2=0.98)
             self.optimizer.build(model.trainable_variables)
         # XLA compiles the step for each shape of batch; without it, one graph takes all shapes.
         # (A batch that is spread over replicas is no tensor, and has no signature.)

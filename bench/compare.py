@@ -1,0 +1,266 @@
+"""The zoo beside its peers: the same work in the same run, by turns.
+
+    python bench/compare.py [--quick] [--only NAME ...] [--output bench/results.json]
+
+Each library runs in an environment of its own, which is made here (bench/.envs), as a process that
+waits for its turn; turns go round, so that whatever slows the machine slows all alike. Data: ids
+as long as Multi30k's captions, 8,000 words; the sizes of each row stand in it. All have two
+threads. What a row gives is the median of its turns and their spread, (max - min) / median.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import pathlib
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+WORKERS = HERE / "workers"
+ENVIRONMENTS = HERE / ".envs"
+PACKAGES = {
+    "tfa": ["tensorflow-cpu==2.15.1", "tensorflow-addons==0.23.0"],
+    # (importlib_metadata: it imports it without asking for it)
+    "joeynmt": ["torch==2.13.0", "joeynmt==2.3.0", "importlib_metadata"],
+    "ctranslate2": ["ctranslate2==4.8.*", "numpy"],
+}
+NAMES = {
+    "zoo": "zoo",
+    "zoo bfloat16": "zoo, bfloat16",
+    "saved_model": "zoo, SavedModel",
+    "tfa": "TensorFlow Addons",
+    "joeynmt": "JoeyNMT",
+    "ctranslate2": "CTranslate2",
+    "keras": "Keras 3, KerasHub",
+}
+STEPS = 20  # words that every search writes
+
+
+def python_of(library):
+    """The interpreter of a library, installed if it is not."""
+    if library not in PACKAGES:
+        return sys.executable
+    folder = ENVIRONMENTS / library
+    if not (folder / "installed").exists():
+        print(f"installing {', '.join(PACKAGES[library])}", flush=True)
+        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+        pip = [str(folder / "bin/pip"), "install", "--quiet", "--disable-pip-version-check"]
+        subprocess.run([*pip, *PACKAGES[library]], check=True)
+        (folder / "installed").touch()
+    return str(folder / "bin/python")
+
+
+class Worker:
+    """One library at one piece of work, in a process."""
+
+    def __init__(self, library, spec):
+        library, *policy = library.split()
+        if policy:
+            spec = {**spec, "policy": f"mixed_{policy[0]}"}
+        began = time.perf_counter()
+        self.errors = tempfile.TemporaryFile("w+")  # noqa: SIM115  (as long as the process)
+        self.process = subprocess.Popen(
+            [python_of(library), str(WORKERS / f"{library}_worker.py"), json.dumps(spec)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.errors,
+            text=True,
+            env={**os.environ, "OMP_NUM_THREADS": "2", "TF_CPP_MIN_LOG_LEVEL": "3"},
+        )
+        self.ready = self._answer()
+        self.start_up = time.perf_counter() - began
+
+    def run(self):
+        self.process.stdin.write("run\n")
+        self.process.stdin.flush()
+        return self._answer()
+
+    def end(self):
+        """Its peak of memory, in MB."""
+        self.process.stdin.write("end\n")
+        self.process.stdin.flush()
+        peak = self._answer()["peak_mb"]
+        self.process.wait()
+        return peak
+
+    def _answer(self):
+        for line in self.process.stdout:
+            if line.startswith("BENCH "):
+                return json.loads(line.removeprefix("BENCH "))
+        self.errors.seek(0)
+        raise SystemExit(f"{self.process.args} failed:\n{self.errors.read()[-3000:]}")
+
+
+def compare(libraries, spec, turns):
+    """{library: measured}, the libraries by turns."""
+    workers = {library: Worker(library, spec) for library in libraries}
+    results = {library: [] for library in libraries}
+    for _ in range(turns):
+        for library, worker in workers.items():
+            results[library].append(worker.run())
+    measured = {}
+    for library, worker in workers.items():
+        seconds = [result["seconds"] for result in results[library]]
+        middle = statistics.median(seconds)
+        measured[library] = {
+            **results[library][-1],
+            "seconds": middle,
+            "spread": (max(seconds) - min(seconds)) / middle,
+            "each": [s for result in results[library] for s in result.get("each", [])],
+            "start_up": worker.start_up,
+            "peak_mb": worker.end(),
+        }
+    return measured
+
+
+def tell(title, unit, measured, value, notes=None):
+    """Prints a group of rows, and how many times each is of the zoo's first one."""
+    print(f"\n{title}")
+    rows, first = [], None
+    for library, one in measured.items():
+        number = value(one)
+        first = first or number
+        rows.append({"library": library, unit: number, "over": number / first, **(notes or {})})
+        print(
+            f"  {NAMES[library]:20} {number:10,.1f} {unit:16} {number / first:6.2f}x   "
+            f"spread {one['spread']:4.0%}   {one['peak_mb']:6,.0f} MB"
+        )
+    sys.stdout.flush()
+    return {"title": title, "unit": unit, "rows": rows, "measured": measured}
+
+
+def saved(spec, folder):
+    """The path of the SavedModel of a spec, written once."""
+    name = "-".join(str(spec[key]) for key in ("model", "units", "beam"))
+    path = str(folder / name)
+    if not pathlib.Path(path).exists():
+        command = [sys.executable, str(WORKERS / "zoo_worker.py"), json.dumps(spec), path]
+        subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
+    return {**spec, "path": path}
+
+
+def training(args, folder):
+    for units in (256, 512):
+        for model in ("bahdanau", "luong", "transformer"):
+            spec = {"job": "train", "model": model, "units": units, "layers": 3}
+            spec |= {"batch": 64, "batches": 4}
+            peers = ["joeynmt"] if model == "transformer" else ["tfa", "joeynmt", "keras"]
+            measured = compare(["zoo", "zoo bfloat16", *peers], spec, args.turns)
+            title = f"training, {model}, {units} units, batch 64"
+            yield tell(title, "tokens/s", measured, lambda x: x["tokens"] / x["seconds"])
+
+
+def products(args, folder):
+    spec = {"job": "products", "model": "luong", "units": 512, "batch": 64, "source_length": 16}
+    measured = compare(["zoo"], spec, 3 * args.turns)["zoo"]
+    share = measured["products"] / measured["seconds"]
+    print(
+        f"\nmatrix products of a Luong step of 512 units (64 x 16 tokens): {share:.0%} of it "
+        f"({1000 * measured['products']:.0f} of {1000 * measured['seconds']:.0f} ms, "
+        f"{measured['gigaflops']:.0f} gigaflops)"
+    )
+    yield {"title": "products", "share": share, "measured": {"zoo": measured}}
+
+
+def search(args, folder):
+    for model, units, peers in (
+        ("bahdanau", 256, ["tfa", "joeynmt", "keras"]),
+        ("transformer", 128, ["ctranslate2", "joeynmt"]),
+    ):
+        for beam in (5,) if args.quick else (1, 5, 10):
+            for batch in (1, 16, 64):
+                spec = {"job": "search", "model": model, "units": units, "layers": 4}
+                spec |= {"batch": batch, "batches": 32 if batch == 1 else 2}
+                spec |= {"beam": beam, "steps": STEPS, "clients": 1}
+                spec = saved(spec, folder)
+                others = [x for x in peers if (x, beam) != ("keras", 1)]
+                measured = compare(["saved_model", *others], spec, args.turns)
+                _agree(measured)
+                title = f"search, {model}, {units} units, beam {beam}, batch {batch}, text to text"
+                yield tell(title, "sentences/s", measured, lambda x: x["sentences"] / x["seconds"])
+                if batch == 1:
+                    for library, one in measured.items():
+                        each = sorted(1000 * s for s in one["each"])
+                        p50, p99 = each[len(each) // 2], each[int(len(each) * 0.99)]
+                        one["p50_ms"], one["p99_ms"] = p50, p99
+                        print(
+                            f"  {NAMES[library]:20} one sentence: p50 {p50:.1f} ms, p99 {p99:.1f} "
+                            f"ms; first answer {one['start_up']:.1f} s after the start"
+                        )
+
+
+def throughput(args, folder):
+    """Two clients at a time with a thread for each, as a server has them."""
+    spec = {"job": "search", "model": "transformer", "units": 128, "layers": 4, "batch": 64}
+    spec |= {"batches": 4, "beam": 5, "steps": STEPS, "clients": 2}
+    measured = compare(["saved_model", "ctranslate2"], saved(spec, folder), args.turns)
+    _agree(measured)
+    title = "search, transformer, 128 units, beam 5, batch 64, two clients at a time"
+    yield tell(title, "sentences/s", measured, lambda x: x["sentences"] / x["seconds"])
+
+
+def _agree(measured):
+    """CTranslate2 has the weights of the zoo's Transformer: they write the same."""
+    if "ctranslate2" in measured:
+        ours, theirs = measured["saved_model"]["last"], measured["ctranslate2"]["last"]
+        if ours != theirs:
+            print(f"  NOT THE SAME OUTPUT: {ours!r} and {theirs!r}")
+
+
+GROUPS = {
+    "training": training,
+    "products": products,
+    "search": search,
+    "throughput": throughput,
+}
+
+
+def machine():
+    model = "unknown processor"
+    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            model = line.split(":")[1].strip()
+    versions = {}
+    for library in ("zoo", *PACKAGES):
+        command = [python_of(library), "-m", "pip", "list", "--format=json"]
+        listed = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+        wanted = ("tensorflow", "tensorflow-cpu", "tensorflow-addons", "keras", "keras-hub")
+        wanted += ("torch", "joeynmt", "ctranslate2")
+        versions |= {f"{library}: {x['name']}": x["version"] for x in listed if x["name"] in wanted}
+    return {"processor": model, "cores": os.cpu_count(), "python": platform.python_version()} | {
+        "date": datetime.date.today().isoformat(),
+        "versions": versions,
+    }
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="beam 5 alone, fewer turns")
+    parser.add_argument("--only", nargs="+", choices=GROUPS, default=list(GROUPS))
+    parser.add_argument("--turns", type=int, help="by default 7, and 3 with --quick")
+    parser.add_argument("--output", default=str(HERE / "results.json"))
+    args = parser.parse_args()
+    args.turns = args.turns or (3 if args.quick else 7)
+    about = machine()
+    print(f"{about['cores']} cores of {about['processor']}; two threads each; {args.turns} turns")
+    print(", ".join(f"{name} {version}" for name, version in about["versions"].items()))
+    groups = []
+    with tempfile.TemporaryDirectory() as folder:
+        for name in args.only:
+            groups += GROUPS[name](args, pathlib.Path(folder))
+    for group in groups:
+        for one in group["measured"].values():
+            one.pop("each", None)
+            one.pop("last", None)
+    results = {"machine": about, "turns": args.turns, "groups": groups}
+    pathlib.Path(args.output).write_text(json.dumps(results, indent=1) + "\n")
+    print(f"\nwritten: {args.output}")
+
+
+if __name__ == "__main__":
+    main()
