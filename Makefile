@@ -60,4 +60,5 @@ format: install
 	$(BIN)/ruff check --fix .
 
 bench: install
-	$(BIN)/python bench/beam_growth.py
+	$(BIN)/python bench/compare.py
+	$(BIN)/python bench/growth.py

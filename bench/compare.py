@@ -39,6 +39,10 @@ NAMES = {
     "keras": "Keras 3, KerasHub",
 }
 STEPS = 20  # words that every search writes
+RIVALS = (  # of a search: model, units, libraries
+    ("bahdanau", 256, ["tfa", "joeynmt", "keras"]),
+    ("transformer", 128, ["ctranslate2", "joeynmt"]),
+)
 
 
 def python_of(library):
@@ -168,10 +172,7 @@ def products(args, folder):
 
 
 def search(args, folder):
-    for model, units, peers in (
-        ("bahdanau", 256, ["tfa", "joeynmt", "keras"]),
-        ("transformer", 128, ["ctranslate2", "joeynmt"]),
-    ):
+    for model, units, peers in RIVALS:
         for beam in (5,) if args.quick else (1, 5, 10):
             for batch in (1, 16, 64):
                 spec = {"job": "search", "model": model, "units": units, "layers": 4}
@@ -189,9 +190,18 @@ def search(args, folder):
                         p50, p99 = each[len(each) // 2], each[int(len(each) * 0.99)]
                         one["p50_ms"], one["p99_ms"] = p50, p99
                         print(
-                            f"  {NAMES[library]:20} one sentence: p50 {p50:.1f} ms, p99 {p99:.1f} "
-                            f"ms; first answer {one['start_up']:.1f} s after the start"
+                            f"  {NAMES[library]:20} one sentence: p50 {p50:.1f}, p99 {p99:.1f} ms"
                         )
+
+
+def start_up(args, folder):
+    """From the start of a process to its first answer."""
+    for model, units, peers in RIVALS:
+        spec = {"job": "search", "model": model, "units": units, "layers": 4, "batch": 1}
+        spec = saved({**spec, "batches": 1, "beam": 5, "steps": STEPS, "clients": 1}, folder)
+        measured = compare(["saved_model", *peers], spec, 1)
+        title = f"start to first answer, {model}, beam 5"
+        yield tell(title, "s", measured, lambda x: x["start_up"])
 
 
 def throughput(args, folder):
@@ -217,7 +227,29 @@ GROUPS = {
     "products": products,
     "search": search,
     "throughput": throughput,
+    "start_up": start_up,
 }
+
+
+def table(groups):
+    """All rows as Markdown: what the zoo does, and how many times that of each peer it is."""
+    libraries = [x for x in NAMES if x not in ("zoo", "saved_model")]
+    heads = [NAMES[x] if x.startswith("zoo") else f"over {NAMES[x]}" for x in libraries]
+    lines = ["| | zoo | " + " | ".join(heads) + " |", "|---" * (len(heads) + 2) + "|"]
+    for group in groups:
+        if "rows" not in group:
+            continue
+        first, *others = group["rows"]
+        unit, cells = group["unit"], {}
+        for row in others:
+            ratio = first[unit] / row[unit]
+            cells[row["library"]] = f"{1 / ratio if unit == 's' else ratio:.2f}x"
+            if row["library"].startswith("zoo"):
+                cells[row["library"]] = f"{row[unit]:,.0f} {unit}"
+        number = f"{first[unit]:,.1f}" if first[unit] < 100 else f"{first[unit]:,.0f}"
+        row = [group["title"], f"{number} {unit}", *(cells.get(x, "") for x in libraries)]
+        lines.append("| " + " | ".join(row) + " |")
+    return "\n".join(lines)
 
 
 def machine():
@@ -242,10 +274,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="beam 5 alone, fewer turns")
     parser.add_argument("--only", nargs="+", choices=GROUPS, default=list(GROUPS))
-    parser.add_argument("--turns", type=int, help="by default 7, and 3 with --quick")
+    parser.add_argument("--turns", type=int, help="by default 5, and 3 with --quick")
     parser.add_argument("--output", default=str(HERE / "results.json"))
     args = parser.parse_args()
-    args.turns = args.turns or (3 if args.quick else 7)
+    args.turns = args.turns or (3 if args.quick else 5)
     about = machine()
     print(f"{about['cores']} cores of {about['processor']}; two threads each; {args.turns} turns")
     print(", ".join(f"{name} {version}" for name, version in about["versions"].items()))
@@ -259,7 +291,7 @@ def main():
             one.pop("last", None)
     results = {"machine": about, "turns": args.turns, "groups": groups}
     pathlib.Path(args.output).write_text(json.dumps(results, indent=1) + "\n")
-    print(f"\nwritten: {args.output}")
+    print(f"\n{table(groups)}\n\nwritten: {args.output}")
 
 
 if __name__ == "__main__":
