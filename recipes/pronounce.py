@@ -61,7 +61,7 @@ class Config(Settings):
     """Pronunciations that the SavedModel gives for a word."""
 
     # A word is short: many of them make a batch, and few make a small dictionary seen often.
-    epochs: int = 120
+    epochs: int = 64
     batch_tokens: int = 2048
     learning_rate: float = 1e-3
     warmup_steps: int = 4000

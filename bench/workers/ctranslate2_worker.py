@@ -1,7 +1,8 @@
 """CTranslate2 with the very weights of the zoo's Transformer."""
 
-import concurrent.futures
-import tempfile
+import json
+import os
+import sys
 
 import ctranslate2
 import numpy as np
@@ -53,20 +54,23 @@ def specification(spec):
     return own
 
 
-def search_texts(spec):
-    folder = tempfile.mkdtemp()
+def convert(spec):
     own = specification(spec)
     own.validate()
+    folder = spec["path"] + "/ctranslate2"
+    os.mkdir(folder)
     own.save(folder)
-    clients = spec.get("clients", 1)
-    translator = ctranslate2.Translator(
-        folder, inter_threads=clients, intra_threads=worker.THREADS // clients
-    )
-    batches = worker.texts(spec)
-    pool = concurrent.futures.ThreadPoolExecutor(clients)
 
-    def one(lines):
-        began = worker.time.perf_counter()
+
+def search_texts(spec):
+    translator = ctranslate2.Translator(
+        spec["path"] + "/ctranslate2",
+        compute_type="float32",
+        inter_threads=spec["clients"],
+        intra_threads=worker.THREADS // spec["clients"],
+    )
+
+    def search(lines):
         results = translator.translate_batch(
             [line.split() for line in lines],
             beam_size=spec["beam"],
@@ -74,16 +78,13 @@ def search_texts(spec):
             length_penalty=0,
             max_batch_size=0,
         )
-        found = [" ".join(result.hypotheses[0]) for result in results]
-        return worker.time.perf_counter() - began, found[0]
+        return [" ".join(result.hypotheses[0]) for result in results]
 
-    def work():
-        results = list(pool.map(one, batches))
-        each = [seconds for seconds, _ in results]
-        return {"sentences": spec["batch"] * len(batches), "each": each, "last": results[-1][1]}
-
-    return work
+    return worker.searching(spec, search)
 
 
 if __name__ == "__main__":
-    worker.serve(search_texts)
+    if sys.argv[2:]:
+        convert(json.loads(sys.argv[1]))
+    else:
+        worker.serve(search_texts)

@@ -99,26 +99,20 @@ def train(spec):
 def search_texts(spec):
     model = model_of(spec)
     model.eval()
-    batches = worker.texts(spec)
 
-    def work():
-        each = []
-        for lines in batches:
-            began = worker.time.perf_counter()
-            batch, order = batch_of(worker.encode(lines))
-            tokens, *_ = search(
-                model,
-                batch,
-                max_output_length=spec["steps"],
-                min_output_length=spec["steps"],
-                beam_size=spec["beam"],
-                beam_alpha=0.0,
-            )
-            found = worker.decode(tokens[np.argsort(order.numpy())])
-            each.append(worker.time.perf_counter() - began)
-        return {"sentences": spec["batch"] * len(batches), "each": each, "last": found[0]}
+    def search_lines(lines):
+        batch, order = batch_of(worker.encode(lines))
+        tokens, *_ = search(
+            model,
+            batch,
+            max_output_length=spec["steps"],
+            min_output_length=spec["steps"],
+            beam_size=spec["beam"],
+            beam_alpha=0.0,
+        )
+        return worker.decode(tokens[np.argsort(order.numpy())])
 
-    return work
+    return worker.searching(spec, search_lines)
 
 
 if __name__ == "__main__":

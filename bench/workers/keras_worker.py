@@ -103,7 +103,6 @@ def search_texts(spec):
     model({"source": np.array([[4, 5]]), "target": np.array([[1, 4]])})
     model.output_dense.bias.assign(np.where(np.arange(worker.VOCABULARY) == worker.END, -30.0, 0.0))
     sampler = keras_hub.samplers.BeamSampler(num_beams=spec["beam"])
-    batches = worker.texts(spec)
 
     def following(prompt, cache, index):
         embedded = model.target_embedding(prompt[:, index - 1])
@@ -125,16 +124,11 @@ def search_texts(spec):
         )
         return found[:, 1:]
 
-    def work():
-        each = []
-        for lines in batches:
-            began = worker.time.perf_counter()
-            found = worker.decode(search(tf.constant(worker.encode(lines))).numpy())
-            each.append(worker.time.perf_counter() - began)
-        return {"sentences": spec["batch"] * len(batches), "each": each, "last": found[0]}
-
-    return work
+    return worker.searching(
+        spec, lambda lines: worker.decode(search(tf.constant(worker.encode(lines))).numpy())
+    )
 
 
 if __name__ == "__main__":
+    worker.limit(tf)
     worker.serve(lambda spec: {"train": train, "search": search_texts}[spec["job"]](spec))

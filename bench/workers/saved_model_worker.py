@@ -4,7 +4,6 @@ With more than one of `clients` the batches come from as many threads, each with
 TensorFlow's to itself.
 """
 
-import concurrent.futures
 import os
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -15,25 +14,13 @@ import worker
 
 
 def search_texts(spec):
-    clients = spec.get("clients", 1)
-    if clients > 1:
-        tf.config.threading.set_intra_op_parallelism_threads(1)
-        tf.config.threading.set_inter_op_parallelism_threads(clients)
+    worker.limit(tf, spec["clients"])
     decode = tf.saved_model.load(spec["path"] + "/1").signatures["serving_default"]
-    batches = [tf.constant(lines) for lines in worker.texts(spec)]
-    pool = concurrent.futures.ThreadPoolExecutor(clients)
 
-    def one(lines):
-        began = worker.time.perf_counter()
-        found = decode(text=lines)["text"].numpy()
-        return worker.time.perf_counter() - began, found[0].decode()
+    def search(lines):
+        return [text.decode() for text in decode(text=tf.constant(lines))["text"].numpy()]
 
-    def work():
-        results = list(pool.map(one, batches))
-        each = [seconds for seconds, _ in results]
-        return {"sentences": spec["batch"] * len(batches), "each": each, "last": results[-1][1]}
-
-    return work
+    return worker.searching(spec, search)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,9 @@ It builds what the spec asks for and says "ready"; then, for each line "run" on 
 the work once and prints a line of JSON. Nothing here needs more than numpy.
 """
 
+import concurrent.futures
 import json
+import os
 import resource
 import sys
 import time
@@ -16,7 +18,7 @@ import time
 import numpy as np
 
 VOCABULARY = 8000
-THREADS = 2
+THREADS = int(os.environ["OMP_NUM_THREADS"])  # of every library
 PAD, START, END, UNKNOWN = 0, 1, 2, 3  # ids below 4 are no words
 
 
@@ -34,12 +36,6 @@ def sentences(count, seed=0):
         ids = [random.zipf(1.2, size=int(np.clip(n, 4, 32))) for n in lengths]
         pairs.append([4 + (x - 1) % (VOCABULARY - 4) for x in ids])
     return pairs
-
-
-def fixed(count, length, seed=0):
-    """Sources of one length."""
-    random = np.random.RandomState(seed)
-    return [(random.randint(4, VOCABULARY, length), None) for _ in range(count)]
 
 
 def pad(rows):
@@ -66,12 +62,31 @@ def target_tokens(batches):
 
 def texts(spec):
     """Lists of `batch` source texts, of like length: words are "w4", "w5", ..."""
-    length = spec.get("source_length")
     count = spec["batch"] * spec["batches"]
-    pairs = fixed(count, length) if length else sentences(count, seed=1)
-    pairs = sorted(pairs, key=lambda pair: len(pair[0]))
+    pairs = sorted(sentences(count, seed=1), key=lambda pair: len(pair[0]))
     rows = [" ".join(f"w{i}" for i in source) for source, _ in pairs]
     return [rows[i : i + spec["batch"]] for i in range(0, count, spec["batch"])]
+
+
+def searching(spec, search):
+    """The work of `search(lines) -> texts` on all batches, `clients` of them at a time."""
+    batches = texts(spec)
+    pool = concurrent.futures.ThreadPoolExecutor(spec["clients"])
+
+    def one(lines):
+        began = time.perf_counter()
+        found = search(lines)
+        return time.perf_counter() - began, found
+
+    def work():
+        results = list(pool.map(one, batches))
+        return {
+            "sentences": sum(map(len, batches)),
+            "each": [seconds for seconds, _ in results],
+            "found": [text for _, found in results for text in found],
+        }
+
+    return work
 
 
 WORDS = [f"w{i}" for i in range(4, VOCABULARY)]
@@ -91,6 +106,12 @@ def decode(rows):
         row = row[: row.index(END)] if END in row else row
         found.append(" ".join(WORDS[i - 4] for i in row if i >= 4))
     return found
+
+
+def limit(tensorflow, clients=1):
+    """TensorFlow has THREADS, of which each client has its share."""
+    tensorflow.config.threading.set_intra_op_parallelism_threads(THREADS // clients)
+    tensorflow.config.threading.set_inter_op_parallelism_threads(THREADS)
 
 
 def serve(make):

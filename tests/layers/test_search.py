@@ -90,6 +90,23 @@ def test_slots_that_cannot_be_filled_are_empty():
     assert (to_numpy(result.tokens)[0, 2:] == END).all()
 
 
+def test_a_large_vocabulary_is_searched_alike_with_few_and_with_many_to_pass_over(monkeypatch):
+    table = random_table(np.random.default_rng(1), time=2, vocabulary=2003)
+    table[:, :, :, [0, 7]] += 20.0  # the best ones may not be written
+    found = []
+    for few in (16, 0):
+        monkeypatch.setattr("zoo.layers.beam_search_decoder.FEW", few)
+        search = BeamSearchDecoder(
+            TableDecoder(table), 4, max_length=2, min_length=2, forbidden_ids=[0, 7, 7]
+        )
+        found.append(search(batch_size=1))
+    assert not np.isin(to_numpy(found[0].tokens), [0, 7]).any()
+    close(found[0].tokens, found[1].tokens)
+    close(found[0].log_probs, found[1].log_probs)
+    free = BeamSearchDecoder(TableDecoder(table), 4, max_length=2)(batch_size=1)
+    assert np.isin(to_numpy(free.tokens)[0, :, 0], [0, 7]).all()
+
+
 # Against brute force, where the beam is as wide as the space.
 
 OPTIONS = {

@@ -18,6 +18,21 @@ def test_top_k_is_what_sorting_gives(size, k):
     assert all(len(set(row)) == k for row in indices.reshape(-1, k))
 
 
+def test_indices_stay_in_the_vocabulary_where_nothing_else_is_left():
+    values = np.full((1, 8081), -np.inf, "float32")  # no divisor near: it is padded
+    values[0, 8080] = 0.0
+    best, indices = (ops.convert_to_numpy(x) for x in top_k(ops.convert_to_tensor(values), 6))
+    assert indices[0, 0] == 8080
+    assert indices.max() < 8081
+    np.testing.assert_array_equal(best, [[0.0] + 5 * [-np.inf]])
+
+
+def test_nothing_of_nothing():
+    empty = ops.zeros((0, 8081))
+    assert tuple(top_k(empty, 6)[0].shape) == (0, 6)
+    assert tuple(log_totals(empty).shape) == (0,)
+
+
 def test_log_totals_of_large_and_of_hopeless_logits():
     logits = np.random.RandomState(0).normal(size=(4, 5000)).astype("float32") * 5
     logits[1] += 1e4
@@ -26,6 +41,5 @@ def test_log_totals_of_large_and_of_hopeless_logits():
     exact = exact + logits.max(-1)
     tensor = ops.convert_to_tensor(logits)
     np.testing.assert_allclose(ops.convert_to_numpy(log_totals(tensor)), exact, rtol=1e-6)
-    best, index = top_k(tensor, 1)
-    totals = ops.convert_to_numpy(log_totals(tensor, best, index))
+    totals = ops.convert_to_numpy(log_totals(tensor, top_k(tensor, 1)[1]))
     np.testing.assert_allclose(totals, exact, rtol=1e-6)

@@ -44,6 +44,20 @@ def test_the_gradient_is_softmax_less_what_is_aimed_at(smoothing, dtype, jit):
     np.testing.assert_allclose(tf.cast(gradient, tf.float32), expected, atol=tolerance)
 
 
+@pytest.mark.parametrize("jit", [False, True])
+def test_labels_outside_of_the_vocabulary_are_no_numbers(jit):
+    compute = tf.function(
+        lambda labels, logits: TokenCrossentropy()(labels, logits),
+        input_signature=[tf.TensorSpec((None, None), tf.int32), tf.TensorSpec((None, None, None))],
+        jit_compile=jit,
+    )
+    for wrong in (-1, 7):
+        labels = LABELS.copy()
+        labels[1, 2] = wrong
+        assert np.isnan(compute(tf.constant(labels, tf.int32), LOGITS))
+    assert np.isfinite(compute(tf.constant(LABELS, tf.int32), LOGITS))
+
+
 def test_padding_has_no_gradient_and_no_value():
     changed = LOGITS.copy()
     changed[LABELS == 0] = 1e4

@@ -95,6 +95,18 @@ def test_adam_moves_as_that_of_keras(jit):
         close(one, other, 1e-6)
 
 
+@pytest.mark.parametrize("options", [{"amsgrad": True}, {"weight_decay": 0.1, "use_ema": True}])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_adam_keeps_the_options_of_keras(options, dtype):
+    start = np.linspace(-1, 1, 6)
+    weights = [keras.Variable(start, dtype=dtype) for _ in range(2)]
+    for make, weight in zip((Adam, keras.optimizers.Adam), weights, strict=True):
+        optimizer = make(0.1, **options)
+        for i in range(4):
+            optimizer.apply([tf.constant(np.cos(start * i) * (4 - i), dtype)], [weight])
+    close(*weights)
+
+
 def test_mixed_precision_learns_with_weights_in_float32():
     pipeline = tiny_pipeline(dropout=0.0)
     model = Pipeline.from_config(pipeline.get_config(), "mixed_bfloat16").model

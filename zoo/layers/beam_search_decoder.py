@@ -6,6 +6,8 @@ from zoo.layers.hypotheses import NONE, Choice, standing
 from zoo.layers.search import Search
 from zoo.layers.vocabulary import log_totals, top_k
 
+FEW = 16  # tokens to pass over, for which it is quicker to look at so many more
+
 
 @keras.saving.register_keras_serializable("zoo")
 class BeamSearchDecoder(Search):
@@ -169,19 +171,16 @@ class BeamSearchDecoder(Search):
         """
         vocabulary_size = logits.shape[-1]
         passed_over = {self.end_id, *self.forbidden_ids}
-        is_common = len(allowed.shape) == 1 and len(passed_over) <= self.beam_width + 8
-        # Where the same few are out of question for all: take more, and look at those alone.
-        top = self.beam_width + (len(passed_over) if is_common else 0)
-        best, ids = top_k(logits, min(top, vocabulary_size))
-        totals = log_totals(logits, best[..., :1], ids[..., :1])
-        if is_common:
+        if len(allowed.shape) == 1 and len(passed_over) <= FEW:
+            # The same few are out of question for all: take more, and look at those alone.
+            best, ids = top_k(logits, min(self.beam_width + len(passed_over), vocabulary_size))
+            totals = log_totals(logits, ids[..., :1])
             good = ops.logical_and(ops.take(allowed, ids), ops.not_equal(ids, self.end_id))
-            best = ops.where(good, best, NONE)
-        else:
-            goes_on = ops.not_equal(ops.arange(vocabulary_size), self.end_id)
-            logits = ops.where(ops.logical_and(allowed, goes_on), logits, NONE)
-            best, ids = top_k(logits, min(top, vocabulary_size))
-        return best, ids, totals
+            return ops.where(good, best, NONE), ids, totals
+        totals = log_totals(logits)
+        goes_on = ops.not_equal(ops.arange(vocabulary_size), self.end_id)
+        logits = ops.where(ops.logical_and(allowed, goes_on), logits, NONE)
+        return *top_k(logits, min(self.beam_width, vocabulary_size)), totals
 
     def can_improve(self, hypotheses, limits):
         # A live hypothesis can at best keep its log_prob until the limit and cover everything.

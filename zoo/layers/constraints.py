@@ -15,7 +15,7 @@ def allowed_tokens(
     forbidden_ids=(),
     prefix=None,
 ):
-    """A bool that broadcasts to (batch, beam, vocabulary).
+    """A bool that broadcasts to (batch, beam, vocabulary), of rank 1 where it is the same for all.
 
     tokens (batch, beam, time) are written up to step; prefix (batch, length) holds -1 where a token
     is free, in its last column at least.

@@ -232,7 +232,7 @@ def written_to(cache, new, position):
     if new.shape[2] == 1:  # a step writes its rows, where `ops.where` would copy all others
         new = ops.reshape(new, (-1, dim))
         rows = ops.expand_dims(ops.arange(ops.shape(new)[0]) * length, 1)
-        rows = rows + ops.minimum(position, length - 1)  # beyond the end nothing is used
+        rows = rows + ops.minimum(position, length - 1)  # beyond its end the last is lost
         return ops.reshape(ops.scatter_update(ops.reshape(cache, (-1, dim)), rows, new), shape)
     time = ops.shape(new)[2]
     places = ops.arange(length) - position  # of the cache within what is new

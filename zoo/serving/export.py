@@ -30,7 +30,10 @@ def export(pipeline, output, about=None, examples=("",)):
 
     Example:
 
-    ```py
+    ```python
+    import zoo
+    from zoo.serving import export
+
     pipeline = zoo.load("saved_models/pronounce_en").with_search(beam_width=10)
     export(pipeline, "/tmp/saved_models/pronounce_en")
     ```

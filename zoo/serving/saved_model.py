@@ -53,7 +53,9 @@ class SavedModel:
 
     Example:
 
-    ```py
+    ```python
+    from zoo.serving import SavedModel
+
     model = SavedModel("saved_models/pronounce_en")
     print(model("serving_default", text=["schadenfreude"])["text"][0].decode())
     ```
@@ -85,12 +87,11 @@ def load(path):
 
     Example:
 
-    ```py
+    ```python
     import zoo
 
     pipeline = zoo.load("saved_models/pronounce_en")
-    pipeline.model.summary()
-    print(pipeline(["schadenfreude"], beam_width=10)["texts"])
+    print(pipeline.model.count_params(), pipeline(["schadenfreude"], beam_width=10)["texts"])
     ```
     """
     path = find_version(path)

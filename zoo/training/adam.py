@@ -3,9 +3,14 @@ import tensorflow as tf
 
 
 class Adam(keras.optimizers.Adam):
-    """Keras' Adam as one operation per weight, which reads and writes each number once."""
+    """Keras' Adam as one operation per weight, which reads and writes each number once.
+
+    (With `amsgrad`, or weights that are not float32, it is Keras' own.)
+    """
 
     def update_step(self, gradient, variable, learning_rate):
+        if self.amsgrad or variable.dtype != tf.float32:
+            return super().update_step(gradient, variable, learning_rate)
         index = self._get_variable_index(variable)
         step = tf.cast(self.iterations + 1, tf.float32)
         tf.raw_ops.ResourceApplyAdam(
