@@ -2,9 +2,9 @@
 
     python bench/compare.py [--quick] [--only NAME ...] [--output bench/results.json]
 
-Each library runs in an environment of its own, which is made here (bench/.envs), as a process that
-waits for its turn; turns go round, so that whatever slows the machine slows all alike. Data: ids
-as long as Multi30k's captions, 8,000 words; the sizes of each row stand in it. All have two
+Each library runs in an environment of its own (bench/libraries.py makes it), as a process that is
+stopped until its turn; turns go round, so that whatever slows the machine slows all alike. Data:
+ids as long as Multi30k's captions, 8,000 words; the sizes of each row stand in it. All have two
 threads. What a row gives is the median of its turns and their spread, (max - min) / median.
 """
 
@@ -18,17 +18,9 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 
-HERE = pathlib.Path(__file__).resolve().parent
-WORKERS = HERE / "workers"
-ENVIRONMENTS = HERE / ".envs"
-PACKAGES = {
-    "tfa": ["tensorflow-cpu==2.15.1", "tensorflow-addons==0.23.0"],
-    # (importlib_metadata: it imports it without asking for it)
-    "joeynmt": ["torch==2.13.0", "joeynmt==2.3.0", "importlib_metadata"],
-    "ctranslate2": ["ctranslate2==4.8.*", "numpy"],
-}
+from libraries import ENVIRONMENT, HERE, PACKAGES, WORKERS, Worker, python_of
+
 NAMES = {
     "zoo": "zoo",
     "zoo bfloat16": "zoo, bfloat16",
@@ -38,72 +30,11 @@ NAMES = {
     "ctranslate2": "CTranslate2",
     "keras": "Keras 3, KerasHub",
 }
-ENVIRONMENT = {
-    **os.environ,
-    "OMP_NUM_THREADS": "2",
-    "OMP_WAIT_POLICY": "PASSIVE",  # who waits for its turn takes no time from the others
-    "TF_CPP_MIN_LOG_LEVEL": "3",
-}
 STEPS = 20  # words that every search writes
 RIVALS = (  # of a search: model, units, libraries
     ("bahdanau", 256, ["tfa", "joeynmt", "keras"]),
     ("transformer", 128, ["ctranslate2", "joeynmt"]),
 )
-
-
-def python_of(library):
-    """The interpreter of a library, installed if it is not."""
-    if library not in PACKAGES:
-        return sys.executable
-    folder = ENVIRONMENTS / library
-    if not (folder / "installed").exists():
-        print(f"installing {', '.join(PACKAGES[library])}", flush=True)
-        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
-        pip = [str(folder / "bin/pip"), "install", "--quiet", "--disable-pip-version-check"]
-        subprocess.run([*pip, *PACKAGES[library]], check=True)
-        (folder / "installed").touch()
-    return str(folder / "bin/python")
-
-
-class Worker:
-    """One library at one piece of work, in a process."""
-
-    def __init__(self, library, spec):
-        library, *policy = library.split()
-        if policy:
-            spec = {**spec, "policy": f"mixed_{policy[0]}"}
-        began = time.perf_counter()
-        self.errors = tempfile.TemporaryFile("w+")  # noqa: SIM115  (as long as the process)
-        self.process = subprocess.Popen(
-            [python_of(library), str(WORKERS / f"{library}_worker.py"), json.dumps(spec)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self.errors,
-            text=True,
-            env=ENVIRONMENT,
-        )
-        self.ready = self._answer()
-        self.start_up = time.perf_counter() - began
-
-    def run(self):
-        self.process.stdin.write("run\n")
-        self.process.stdin.flush()
-        return self._answer()
-
-    def end(self):
-        """Its peak of memory, in MB."""
-        self.process.stdin.write("end\n")
-        self.process.stdin.flush()
-        peak = self._answer()["peak_mb"]
-        self.process.wait()
-        return peak
-
-    def _answer(self):
-        for line in self.process.stdout:
-            if line.startswith("BENCH "):
-                return json.loads(line.removeprefix("BENCH "))
-        self.errors.seek(0)
-        raise SystemExit(f"{self.process.args} failed:\n{self.errors.read()[-3000:]}")
 
 
 def compare(libraries, spec, turns):
