@@ -124,6 +124,25 @@ class Decoder(NamedArguments, keras.layers.Layer):
         sizes = [x.shape[0] for x in (memory, summary) if hasattr(x, "shape")]
         checks.shape("tokens", tokens, ("batch", "time"), sizes[:1])
 
+    def share_embedding_of(self, encoder):
+        """Embeds by the encoder's layer, where both languages have one vocabulary."""
+        ours, theirs = (getattr(layer, "embed", layer) for layer in (self, encoder))
+        embeddings = [getattr(layer, "embedding", None) for layer in (ours, theirs)]
+        sizes = [(e.input_dim, e.output_dim) if e is not None else None for e in embeddings]
+        if sizes[0] != sizes[1] or None in sizes:
+            raise ValueError(
+                "`share_embeddings` needs an encoder and a decoder with embeddings of one "
+                f"vocabulary and one size. Received: {sizes[1]} in {encoder.name} and {sizes[0]} "
+                f"in {self.name}"
+            )
+        if embeddings[0] is not embeddings[1]:
+            if self.built:
+                raise ValueError(
+                    "`share_embeddings` needs a decoder that has no weights yet. "
+                    f"Received: {self.name}, which is built"
+                )
+            ours.embedding = embeddings[1]
+
     def batch_size_of(self, memory, summary):
         """The batch size that an encoder's results, each a tensor or None, tell."""
         for value in (memory, summary):

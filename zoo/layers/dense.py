@@ -12,3 +12,11 @@ class Dense(keras.layers.Dense):
         rows = ops.reshape(inputs, (-1, self.kernel.shape[0]))
         outputs = super().call(rows, training=training)
         return ops.reshape(outputs, (*ops.shape(inputs)[:-1], self.units))
+
+
+def tied_logits(outputs, embeddings, bias):
+    """Logits by the embeddings (vocabulary, dim) themselves: outputs E^T + bias."""
+    rows = ops.reshape(outputs, (-1, outputs.shape[-1]))
+    logits = ops.matmul(rows, ops.transpose(ops.cast(embeddings, outputs.dtype)))
+    logits = ops.add(logits, ops.cast(bias, outputs.dtype))
+    return ops.reshape(logits, (*ops.shape(outputs)[:-1], embeddings.shape[0]))

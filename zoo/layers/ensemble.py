@@ -115,6 +115,12 @@ class Ensemble(Decoder):
         logits, weights = self._mean_logits(logits), self._mean_weights(weights)
         return self.results(logits, weights, states, return_attention_scores, return_state)
 
+    def share_embedding_of(self, encoder):
+        """Each member embeds by the layer of its own encoder."""
+        encoders = getattr(encoder, "encoders", [])
+        for decoder, its_encoder in zip(self.decoders, encoders, strict=True):
+            decoder.share_embedding_of(its_encoder)
+
     def source_mask(self, memory_mask):
         """A position counts if it does for any member."""
         masks = [

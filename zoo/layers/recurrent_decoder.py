@@ -13,7 +13,7 @@ from zoo.layers.cells import (
     state_sizes,
 )
 from zoo.layers.decoder import Decoder
-from zoo.layers.dense import Dense
+from zoo.layers.dense import Dense, tied_logits
 from zoo.layers.dropout import Dropout
 from zoo.layers.scan import reset_dropout, scan
 from zoo.layers.scheduled_sampling import ScheduledSampling, check_probability, serialize
@@ -47,10 +47,12 @@ class RecurrentDecoder(Decoder):
             steps: the probability that training shows the decoder the token that it would have
             drawn itself instead of the given one (scheduled sampling, Bengio et al. 2015).
             `PolynomialDecay(0.0, 10_000, 0.25)` rises to 0.25 in 10,000 steps.
+        tie_embeddings: bool, whether V is the transposed embeddings (Press & Wolf 2017); the cell
+            then gives outputs of `embedding_dim`.
 
     Call arguments and results are those of `Decoder`.
 
-    Weights: `embedding`, `cell`, `output_dense`, and `bridge`.
+    Weights: `embedding`, `cell`, `output_dense` (or `output_bias` alone, where tied), `bridge`.
 
     Example:
 
@@ -77,6 +79,7 @@ class RecurrentDecoder(Decoder):
         feed_summary=False,
         dropout=0.0,
         sampling_probability=0.0,
+        tie_embeddings=False,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -95,7 +98,11 @@ class RecurrentDecoder(Decoder):
             vocabulary_size, embedding_dim, dtype=self.dtype_policy, name="embedding"
         )
         self.dropout_layer = Dropout(dropout, dtype=self.dtype_policy)
-        self.output_dense = Dense(vocabulary_size, dtype=self.dtype_policy, name="output_dense")
+        self.tie_embeddings = checks.boolean("tie_embeddings", tie_embeddings)
+        if not tie_embeddings:
+            self.output_dense = Dense(vocabulary_size, dtype=self.dtype_policy, name="output_dense")
+        elif not self.has_attention:  # else the memory may decide
+            self._require_width(output_size(cell))
         self.scheduled_sampling = None
         if self.sampling_probability != 0:
             self.scheduled_sampling = ScheduledSampling(self.sampling_probability)
@@ -109,7 +116,8 @@ class RecurrentDecoder(Decoder):
 
     def build(self, tokens_shape, memory_shape=None, memory_mask_shape=None, summary_shape=None):
         self._require(memory_shape, summary_shape)
-        self.embedding.build(tokens_shape)
+        if not self.embedding.built:  # an encoder may share it
+            self.embedding.build(tokens_shape)
         input_dim = self.embedding_dim + (summary_shape[-1] if self.feed_summary else 0)
         if not self.cell.built:
             if self.has_attention:
@@ -122,7 +130,7 @@ class RecurrentDecoder(Decoder):
             self.bridge.build(summary_shape)
         if self.scheduled_sampling:
             self.scheduled_sampling.build()
-        self.output_dense.build((None, None, output_size(self.cell)))
+        self._build_output(output_size(self.cell))
         self.built = True
 
     def begin(
@@ -147,7 +155,7 @@ class RecurrentDecoder(Decoder):
     def step(self, tokens, state, source):
         inputs = self._inputs(self.embedding(tokens), source)  # (batch, beam, input_dim)
         outputs, state, weights = self._cell_step(inputs, state, source)
-        return self.output_dense(outputs), state, weights
+        return self._logits(outputs), state, weights
 
     def call(
         self,
@@ -166,7 +174,7 @@ class RecurrentDecoder(Decoder):
         state = self.checked_state(state, first)
         run = self._sampled_sequence if training and self.scheduled_sampling else self._sequence
         outputs, state, weights = run(tokens, state, source, training)
-        logits = self.output_dense(self.dropout_layer(outputs, training=training))
+        logits = self._logits(self.dropout_layer(outputs, training=training))
         return self.results(logits, weights, state, return_attention_scores, return_state)
 
     def _cell_step(self, inputs, state, source, noise=None, training=None):
@@ -206,7 +214,7 @@ class RecurrentDecoder(Decoder):
             outputs, state, weights = self._cell_step(
                 self._inputs(embedded, source), carried["state"], source, noise, training
             )
-            own = sampling.draw(self.output_dense(outputs), chances)
+            own = sampling.draw(self._logits(outputs), chances)
             emitted = [x[:, 0] for x in (outputs, weights) if x is not None]
             return emitted, {"own": own, "state": state}
 
@@ -215,6 +223,28 @@ class RecurrentDecoder(Decoder):
         reset_dropout(self.cell)
         outputs, weights = emitted if len(emitted) == 2 else (emitted[0], None)
         return outputs, carried["state"], weights
+
+    def _build_output(self, size):
+        if not self.tie_embeddings:
+            self.output_dense.build((None, None, size))
+            return
+        self._require_width(size)
+        self.output_bias = self.add_weight(
+            shape=(self.vocabulary_size,), initializer="zeros", name="output_bias"
+        )
+
+    def _require_width(self, size):
+        if size != self.embedding_dim:
+            raise ValueError(
+                "tie_embeddings=True needs a cell whose outputs are as wide as the embeddings, "
+                f"{self.embedding_dim} (an AttentionCell has `attention_size` for it). Received: "
+                f"outputs of {size}"
+            )
+
+    def _logits(self, outputs):
+        if not self.tie_embeddings:
+            return self.output_dense(outputs)
+        return tied_logits(outputs, self.embedding.embeddings, self.output_bias)
 
     def _inputs(self, embedded, source):
         """What the cell sees: embedded (batch, time or beam, dim), and perhaps the summary."""
@@ -279,6 +309,7 @@ class RecurrentDecoder(Decoder):
             "feed_summary": self.feed_summary,
             "dropout": self.dropout,
             "sampling_probability": serialize(self.sampling_probability),
+            "tie_embeddings": self.tie_embeddings,
         }
 
     @classmethod

@@ -95,7 +95,8 @@ class RecurrentEncoder(keras.layers.Layer):
         return keras.layers.Bidirectional(rnn, dtype=self.dtype_policy, name=f"{name}_both")
 
     def build(self, tokens_shape):
-        self.embedding.build(tokens_shape)
+        if not self.embedding.built:  # a decoder may share it
+            self.embedding.build(tokens_shape)
         shape = (*tokens_shape, self.embedding_dim)
         for rnn in self.rnns:
             rnn.build(shape)

@@ -33,7 +33,8 @@ class TokenPositions(keras.layers.Layer):
         self.dropout_layer = Dropout(dropout, dtype=self.dtype_policy)
 
     def build(self, tokens_shape):
-        self.embedding.build(tokens_shape)
+        if not self.embedding.built:  # an encoder may share it
+            self.embedding.build(tokens_shape)
         if self.positions == "learned":
             self.position_embeddings = self.add_weight(
                 shape=(self.max_length, self.dim),

@@ -3,7 +3,7 @@ from keras import ops
 
 from zoo.layers import checks
 from zoo.layers.decoder import Decoder
-from zoo.layers.dense import Dense
+from zoo.layers.dense import Dense, tied_logits
 from zoo.layers.transformer_stack import TransformerStack
 
 
@@ -210,8 +210,7 @@ class TransformerDecoder(TransformerStack, Decoder):
         x = self.norm(x)
         if not self.tie_embeddings:
             return self.output_dense(x)
-        table = ops.cast(self.embed.embedding.embeddings, x.dtype)  # (vocabulary, dim)
-        return ops.matmul(x, ops.transpose(table)) + ops.cast(self.output_bias, x.dtype)
+        return tied_logits(x, self.embed.embedding.embeddings, self.output_bias)
 
     def _require(self, memory):
         if self.cross_attention and memory is None:

@@ -10,6 +10,9 @@ class Seq2Seq(keras.Model):
     Arguments:
         encoder: a layer that returns `memory, memory_mask, summary` of a source.
         decoder: a `Decoder`.
+        share_embeddings: bool, whether source and target, of one vocabulary, have the same
+            embeddings (Vaswani et al. 2017); with `tie_embeddings` of the decoder the output layer
+            has them too.
 
     Call arguments:
         inputs: a dict of "source", what the encoder reads, and "target" (batch, time), the ids that
@@ -38,7 +41,7 @@ class Seq2Seq(keras.Model):
     ```
     """
 
-    def __init__(self, encoder, decoder, **kwargs):
+    def __init__(self, encoder, decoder, share_embeddings=False, **kwargs):
         super().__init__(**kwargs)
         if not isinstance(encoder, keras.layers.Layer) or isinstance(encoder, Decoder):
             raise ValueError(
@@ -50,8 +53,11 @@ class Seq2Seq(keras.Model):
                 "`decoder` must be a zoo.Decoder, such as a RecurrentDecoder. "
                 f"Received: decoder={decoder!r}"
             )
+        if share_embeddings:
+            decoder.share_embedding_of(encoder)
         self.encoder = encoder
         self.decoder = decoder
+        self.share_embeddings = share_embeddings
 
     def __call__(self, inputs, *args, **kwargs):
         if not isinstance(inputs, dict) or not {"source", "target"} <= set(inputs):
@@ -72,10 +78,12 @@ class Seq2Seq(keras.Model):
         )
 
     def get_config(self):
+        decoder = keras.saving.serialize_keras_object(self.decoder)
         return {
             **super().get_config(),
             "encoder": keras.saving.serialize_keras_object(self.encoder),
-            "decoder": keras.saving.serialize_keras_object(self.decoder),
+            "decoder": _unbuilt(decoder) if self.share_embeddings else decoder,
+            "share_embeddings": self.share_embeddings,
         }
 
     @classmethod
@@ -85,3 +93,10 @@ class Seq2Seq(keras.Model):
             for name in ("encoder", "decoder")
         }
         return cls(**{**config, **parts})
+
+
+def _unbuilt(config):
+    """A layer's config, where nothing says that it has weights before it shares those of others."""
+    if isinstance(config, dict):
+        return {key: _unbuilt(value) for key, value in config.items() if key != "build_config"}
+    return [_unbuilt(value) for value in config] if isinstance(config, list) else config
