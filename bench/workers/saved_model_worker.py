@@ -1,7 +1,7 @@
 """A SavedModel of the zoo, from text to text, as a server has it: without Keras and the zoo.
 
-With more than one of `clients` the batches come from as many threads, each with a thread of
-TensorFlow's to itself.
+An operation has one thread, as README advises: a batch is two searches side by side, and with more
+than one of `clients` as many batches come at a time.
 """
 
 import os
@@ -14,7 +14,7 @@ import worker
 
 
 def search_texts(spec):
-    worker.limit(tf, spec["clients"])
+    worker.limit(tf, intra=1)
     decode = tf.saved_model.load(spec["path"] + "/1").signatures["serving_default"]
 
     def search(lines):

@@ -108,9 +108,9 @@ def decode(rows):
     return found
 
 
-def limit(tensorflow, clients=1):
-    """TensorFlow has THREADS, of which each client has its share."""
-    tensorflow.config.threading.set_intra_op_parallelism_threads(THREADS // clients)
+def limit(tensorflow, intra=THREADS):
+    """TensorFlow works on THREADS operations at a time, each on `intra` threads."""
+    tensorflow.config.threading.set_intra_op_parallelism_threads(intra)
     tensorflow.config.threading.set_inter_op_parallelism_threads(THREADS)
 
 

