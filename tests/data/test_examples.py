@@ -1,9 +1,10 @@
 import gzip
+import pathlib
 
 import pytest
 import tensorflow_datasets as tfds
 
-from zoo.data import CmuDict, builders, load_examples
+from zoo.data import CmuDict, Multi30k, builders, load_examples
 
 
 class CmuDictTest(tfds.testing.DatasetBuilderTestCase):
@@ -14,6 +15,37 @@ class CmuDictTest(tfds.testing.DatasetBuilderTestCase):
     SPLITS = {"train": 107327, "validation": 5447}
     SKIP_CHECKSUMS = True
     SKIP_TF1_GRAPH_MODE = True
+
+
+class Multi30kTest(tfds.testing.DatasetBuilderTestCase):
+    """What would be downloaded, as the files that stand in for it."""
+
+    DATASET_CLASS = Multi30k
+    EXAMPLE_DIR = pathlib.Path(__file__).parent / "multi30k"
+    SPLITS = {"train": 3, "validation": 2, "test": 1}
+    DL_EXTRACT_RESULT = DL_DOWNLOAD_RESULT = {
+        split: [f"{file}.{language}.gz" for language in ("en", "de")]
+        for split, file in Multi30k.FILES.items()
+    }
+    OVERLAPPING_SPLITS = ["validation", "test"]
+    SKIP_CHECKSUMS = True
+    SKIP_TF1_GRAPH_MODE = True
+
+
+def test_multi30k_from_a_folder(tmp_path):
+    folder = pathlib.Path(__file__).parent / "multi30k"
+    examples = load_examples(f"multi30k:{folder}", "test", "de", "en", cache=tmp_path)
+    assert examples.sources == ["Ein Hund schläft."]
+    assert examples.targets == [["A dog sleeps."]]
+    assert "not commercial" in examples.licence
+    with pytest.raises(FileNotFoundError, match="should hold train.en and train.fr"):
+        load_examples(f"multi30k:{folder}", "train", "en", "fr", cache=tmp_path)
+
+
+def test_multi30k_without_a_network(tmp_path, monkeypatch):
+    monkeypatch.setattr(Multi30k, "ADDRESS", "http://localhost:9/task1/raw")  # nobody listens
+    with pytest.raises(ConnectionError, match="localhost:9.* cannot be reached. Give a folder"):
+        load_examples("multi30k", "train", cache=tmp_path)
 
 
 def test_the_dictionary(tmp_path):

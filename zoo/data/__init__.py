@@ -1,6 +1,6 @@
 """Data sets as tensorflow-datasets builders, and batches of few shapes from them."""
 
 from zoo.data.batches import Batches
-from zoo.data.builders import CmuDict, ParallelCorpus
+from zoo.data.builders import CmuDict, Multi30k, ParallelCorpus
 from zoo.data.examples import Examples, load_examples
 from zoo.data.pairs import Report, find_splits, read_pairs

@@ -19,7 +19,8 @@ class _PairsBuilder(tfds.core.GeneratorBasedBuilder):
 
     VERSION = tfds.core.Version("1.0.0")
 
-    def _splits(self):
+    def _splits(self, dl_manager):
+        """The files of each split, as `read_pairs` takes them."""
         raise NotImplementedError
 
     def _pairs_info(self, **about):
@@ -35,7 +36,8 @@ class _PairsBuilder(tfds.core.GeneratorBasedBuilder):
         )
 
     def _split_generators(self, dl_manager):
-        return {split: self._generate_examples(split, p) for split, p in self._splits().items()}
+        splits = self._splits(dl_manager)
+        return {split: self._generate_examples(split, paths) for split, paths in splits.items()}
 
     def _generate_examples(self, split, paths):
         report = Report()
@@ -59,7 +61,7 @@ class CmuDict(_PairsBuilder):
             description=self.__doc__, license="BSD-style, see zoo/data/cmudict/LICENSE"
         )
 
-    def _splits(self):
+    def _splits(self, dl_manager):
         folder = HERE / "cmudict"
         return {"train": [folder / "train.tsv.gz"], "validation": [folder / "dev.tsv.gz"]}
 
@@ -72,18 +74,55 @@ class ParallelCorpus(_PairsBuilder, skip_registration=True):
     def __init__(self, folder, source=None, target=None, **kwargs):
         self.folder = folder
         self.files = find_splits(pathlib.Path(folder), source, target)
-        # Prepared once for these contents: another file is another configuration.
-        digest = hashlib.sha256()
-        for split, paths in self.files.items():
-            for path in paths:
-                digest.update(f"{split} {path.name} ".encode())
-                digest.update(path.read_bytes())
-        name = f"{pathlib.Path(folder).resolve().name}_{digest.hexdigest()[:16]}"
-        config = tfds.core.BuilderConfig(name=name, version=self.VERSION)
+        config = _config_of(pathlib.Path(folder).resolve().name, self.files)
         super().__init__(config=config, **kwargs)
 
     def _info(self):
         return self._pairs_info(description=self.__doc__)
 
-    def _splits(self):
+    def _splits(self, dl_manager):
         return self.files
+
+
+class Multi30k(_PairsBuilder):
+    """Multi30k: 31,014 captions of pictures in several languages, and 1,000 to test on.
+
+    Elliott et al. 2016 (German), 2017 (French), Barrault et al. 2018 (Czech). "test" is that of
+    2016. The files are downloaded, or read from a folder.
+    """
+
+    name = "multi30k"
+    ADDRESS = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw"
+    FILES = {"train": "train", "validation": "val", "test": "test_2016_flickr"}
+
+    def __init__(self, source=None, target=None, folder=None, **kwargs):
+        self.folder = folder
+        self.languages = (source or "en", target or "de")
+        self.files = find_splits(pathlib.Path(folder), *self.languages) if folder else {}
+        config = _config_of("_".join(self.languages), self.files)
+        super().__init__(**{**kwargs, "config": config})
+
+    def _info(self):
+        return self._pairs_info(
+            description=self.__doc__,
+            homepage="https://github.com/multi30k/dataset",
+            license="research and education only, not commercial (Multi30k and Flickr30k)",
+        )
+
+    def _splits(self, dl_manager):
+        addresses = {
+            split: [f"{self.ADDRESS}/{file}.{language}.gz" for language in self.languages]
+            for split, file in self.FILES.items()
+        }
+        return self.files or dl_manager.download(addresses)
+
+
+def _config_of(name, files):
+    """Prepared once for these contents: another file is another configuration."""
+    digest = hashlib.sha256()
+    for split, paths in files.items():
+        for path in paths:
+            digest.update(f"{split} {path.name} ".encode())
+            digest.update(path.read_bytes())
+    name = f"{name}_{digest.hexdigest()[:16]}" if files else name
+    return tfds.core.BuilderConfig(name=name, version=_PairsBuilder.VERSION)

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import tensorflow_datasets as tfds
 
-from zoo.data.builders import CmuDict, ParallelCorpus
+from zoo.data.builders import CmuDict, Multi30k, ParallelCorpus
 from zoo.data.pairs import SPLIT_NAMES, Report
 
 
@@ -26,8 +26,9 @@ def load_examples(data, split, source=None, target=None, cache=None):
     """Reads one split of a data set into memory.
 
     Arguments:
-        data: "cmu_dict", which the zoo ships; a folder of files (see `ParallelCorpus`); or
-            "tfds:NAME", any data set of tensorflow-datasets with two texts an example.
+        data: "cmu_dict", which the zoo ships; "multi30k", which it downloads, or "multi30k:FOLDER";
+            a folder of files (see `ParallelCorpus`); or "tfds:NAME", any data set of
+            tensorflow-datasets with two texts an example.
         split: "train", "validation" or "test".
         source, target: the endings of the files in a folder, or the features of a "tfds:" set (by
             default its supervised keys).
@@ -47,17 +48,19 @@ def load_examples(data, split, source=None, target=None, cache=None):
     data = str(data)
     if data == CmuDict.name:
         builder = CmuDict(data_dir=cache)
+    elif data == Multi30k.name or data.startswith(f"{Multi30k.name}:"):
+        folder = data.removeprefix(Multi30k.name).removeprefix(":")
+        builder = Multi30k(source, target, folder, data_dir=cache)
     elif data.startswith("tfds:"):
         return _load_tfds(data.removeprefix("tfds:"), split, source, target, cache)
     elif pathlib.Path(data).is_dir():
         builder = ParallelCorpus(data, source, target, data_dir=cache)
     else:
         raise FileNotFoundError(
-            "`data` must be a folder, 'cmu_dict' or 'tfds:NAME'. "
+            "`data` must be a folder, 'cmu_dict', 'multi30k' or 'tfds:NAME'. "
             f"Received: {data}, which is no folder"
         )
-    with contextlib.redirect_stdout(None):  # it would speak of a download
-        builder.download_and_prepare()
+    _prepare(builder)
     _require_split(builder, split)
     sources, targets = [], []
     for batch in builder.as_dataset(split).ragged_batch(4096):  # many times faster than one by one
@@ -65,6 +68,20 @@ def load_examples(data, split, source=None, target=None, cache=None):
         targets += [[text.decode("utf-8") for text in row] for row in batch["targets"].to_list()]
     report = Report(**builder.info.metadata["reports"][split])
     return Examples(sources, targets, report, _licence(builder.info))
+
+
+def _prepare(builder):
+    try:
+        with contextlib.redirect_stdout(None):  # it would speak of a download
+            builder.download_and_prepare()
+    except (OSError, tfds.download.DownloadError) as error:
+        if not isinstance(builder, Multi30k) or builder.folder:
+            raise
+        wanted = [f"{builder.FILES['train']}.{language}.gz" for language in builder.languages]
+        raise ConnectionError(
+            f"{builder.ADDRESS} cannot be reached. Give a folder with {', '.join(wanted)} and so "
+            "on, as multi30k:FOLDER"
+        ) from error
 
 
 def _load_tfds(name, split, source, target, cache):

@@ -71,7 +71,9 @@ def _side_by_side(source, target):
 
 def read_lines(path):
     """Yields the lines of a file, gzip or not; bytes that are no UTF-8 become U+FFFD."""
-    with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as file:
+    with open(path, "rb") as file:
+        is_gzip = file.read(2) == b"\x1f\x8b"
+    with (gzip.open if is_gzip else open)(path, "rb") as file:
         for line in file:
             yield line.decode("utf-8", errors="replace").rstrip("\r\n")
 
@@ -80,7 +82,7 @@ def read_lines(path):
 SPLIT_NAMES = {
     "train": ("train",),
     "validation": ("validation", "valid", "val", "dev"),
-    "test": ("test",),
+    "test": ("test", "test_2016_flickr"),
 }
 
 
