@@ -36,16 +36,31 @@ def list_all(recipes):
         print("  none in ./saved_models")
 
 
-def export(run: Annotated[Path, tyro.conf.Positional], /, *, output: Path):
-    """Writes a run's best model as the next version of a SavedModel.
+def export(
+    runs: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN")],
+    /,
+    *,
+    output: Path,
+    beam_width: int | None = None,
+    length_penalty: float | None = None,
+):
+    """Writes a run's best model as the next version of a SavedModel; of several runs an ensemble.
 
     Args:
-        run: Folder of the run.
+        runs: Folders of runs. The models of several answer together, by the mean of their
+            probabilities.
         output: saved_models/NAME.
+        beam_width: Another beam than the run's recipe said.
+        length_penalty: Another length penalty than the run's recipe said.
     """
-    from zoo.training.export_run import export_run
+    from zoo.training.export_run import export_runs
 
-    folder = export_run(run, output)
+    if not runs:
+        raise UsageError("`zoo export` needs the folder of a run at least. Received: none")
+    options = {"beam_width": beam_width, "length_penalty": length_penalty}
+    options = {name: value for name, value in options.items() if value is not None}
+    folder = export_runs(runs, output, options, report=_tell)
+    _tell("")
     size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
     print(f"{folder}  {size / 1e6:.1f} MB")
     print(f"zoo predict {output} TEXT")
@@ -103,6 +118,10 @@ def evaluate(
     source: Path,
     reference: tuple[str, ...],
     metric: tuple[MetricName, ...] = (),
+    comparable: bool = False,
+    language: str | None = None,
+    beam_width: int | None = None,
+    length_penalty: float | None = None,
 ):
     """Scores the answers to the lines of a file, and prints JSON.
 
@@ -112,13 +131,23 @@ def evaluate(
         reference: Files of right answers, line by line beside the texts. A line may hold several
             between tabs; of several files, all are right.
         metric: What to compute; by default what the model was trained by.
+        comparable: Computes BLEU as published tables have it, of lower-cased words that Moses'
+            tokenizer has split; the references are so already.
+        language: Of the answers, for --comparable; by default what the model was trained to write.
+        beam_width: Another beam than the model was exported with; 1 is greedy.
+        length_penalty: Another length penalty than the model was exported with.
     """
-    from zoo.evaluation.metrics import evaluate
+    from zoo.evaluation.metrics import comparable_bleu, evaluate
 
     model = _saved_model(saved_model)
-    metric = metric or tuple(model.about.get("scores", {}))
-    if not metric:
+    language = language or model.about.get("config", {}).get("target")
+    if comparable and not language:
+        raise UsageError(f"{model.path} does not say what language it writes: name a --language")
+    metric = metric or (() if comparable else tuple(model.about.get("scores", {})))
+    if not metric and not comparable:
         raise ValueError(f"{model.path} does not say what it was trained by: name a --metric")
+    options = {"beam_width": beam_width, "length_penalty": length_penalty}
+    answer = _searched(model, {k: v for k, v in options.items() if v is not None})
     lines = _read_lines(source)
     columns = [_same_length(source, lines, file) for file in reference]
     references = [
@@ -127,11 +156,13 @@ def evaluate(
     ]
     answers = []
     for batch in _batches(lines):
-        result = model("serving_default", text=batch)
-        answers += [text.decode() for text in result["text"]]
+        answers += [text.decode() for text in answer(batch)]
         _tell(f"{len(answers)} of {len(lines)} lines")
     _tell("")
-    print(json_format.dumps(evaluate(answers, references, list(metric)), indent=1))
+    scores = evaluate(answers, references, list(metric))
+    if comparable:
+        scores["comparable_bleu"] = comparable_bleu(answers, references, language)
+    print(json_format.dumps(scores, indent=1))
 
 
 def score(saved_model: SavedModelPath, /, *, source: Path, target: Path, json: bool = False):
@@ -218,6 +249,16 @@ def _saved_model(path):
     from zoo.serving import SavedModel
 
     return SavedModel(path)
+
+
+def _searched(model, options):
+    """A function from a list of texts to their answers: the SavedModel's, or by another search."""
+    if not options:
+        return lambda texts: model("serving_default", text=texts)["text"]
+    from zoo.serving import load
+
+    pipeline = load(model.path)
+    return lambda texts: pipeline(texts, **options)["text"].numpy()
 
 
 def _standard_input():

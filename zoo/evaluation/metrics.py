@@ -1,6 +1,9 @@
 """How good hypotheses are, beside one or more references each."""
 
+from importlib import metadata
+
 import sacrebleu
+from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
 import zoo
 
@@ -43,6 +46,36 @@ def evaluate(hypotheses, references, metrics):
     if unknown:
         raise ValueError(f"`metrics` must be out of {sorted(METRICS)}. Received: {unknown}")
     return {metric: METRICS[metric](hypotheses, references) for metric in metrics}
+
+
+def comparable_bleu(hypotheses, references, language):
+    """BLEU as published tables have it: of words in lower case, split by Moses' tokenizer.
+
+    Arguments:
+        hypotheses: list of str, as a model gives them: they are normalised, lower-cased and
+            tokenised here.
+        references: list of lists of str, which are so already ("lc.norm.tok").
+        language: str such as "de", of all of them.
+
+    Returns {"score": float, "signature": str}.
+
+    Example:
+
+    ```python
+    from zoo.evaluation.metrics import comparable_bleu
+
+    references = [["ein mann fährt auf einem fahrrad ."]]
+    assert comparable_bleu(["Ein Mann fährt auf einem Fahrrad."], references, "de")["score"] > 99.9
+    ```
+    """
+    normalizer, tokenizer = MosesPunctNormalizer(language), MosesTokenizer(language)
+    lowered = [normalizer.normalize(hypothesis).lower() for hypothesis in hypotheses]
+    tokens = [tokenizer.tokenize(hypothesis, return_str=True) for hypothesis in lowered]
+    bleu = sacrebleu.BLEU(tokenize="none", force=True)  # force: it is meant to be tokenised
+    result = _sacrebleu(bleu)(tokens, references)
+    how = f"case:lc|tok:moses-{language}-sacremoses-{metadata.version('sacremoses')}"
+    signature = result["signature"].replace("case:mixed", how).replace("|tok:none", "")
+    return {"score": result["score"], "signature": signature}
 
 
 def edit_distance(one, other):

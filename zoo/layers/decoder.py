@@ -141,6 +141,8 @@ class Decoder(NamedArguments, keras.layers.Layer):
                     "`share_embeddings` needs a decoder that has no weights yet. "
                     f"Received: {self.name}, which is built"
                 )
+            # It starts as the decoder's would, which may be an output layer too.
+            embeddings[1].embeddings_initializer = embeddings[0].embeddings_initializer
             ours.embedding = embeddings[1]
 
     def batch_size_of(self, memory, summary):

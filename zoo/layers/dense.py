@@ -16,7 +16,7 @@ class Dense(keras.layers.Dense):
 
 def tied_logits(outputs, embeddings, bias):
     """Logits by the embeddings (vocabulary, dim) themselves: outputs E^T + bias."""
-    rows = ops.reshape(outputs, (-1, outputs.shape[-1]))
+    rows = ops.reshape(outputs, (-1, embeddings.shape[1]))
     logits = ops.matmul(rows, ops.transpose(ops.cast(embeddings, outputs.dtype)))
     logits = ops.add(logits, ops.cast(bias, outputs.dtype))
     return ops.reshape(logits, (*ops.shape(outputs)[:-1], embeddings.shape[0]))

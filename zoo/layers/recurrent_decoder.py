@@ -94,8 +94,14 @@ class RecurrentDecoder(Decoder):
         self.dropout = checks.rate("dropout", dropout)
         self.sampling_probability = check_probability(sampling_probability)
         self.inner_cell = cell.cell if self.has_attention else cell
+        # Logits of rows as small as Keras' would hardly differ at first.
+        tied = keras.initializers.RandomNormal(stddev=embedding_dim**-0.5)
         self.embedding = keras.layers.Embedding(
-            vocabulary_size, embedding_dim, dtype=self.dtype_policy, name="embedding"
+            vocabulary_size,
+            embedding_dim,
+            embeddings_initializer=tied if tie_embeddings else "uniform",
+            dtype=self.dtype_policy,
+            name="embedding",
         )
         self.dropout_layer = Dropout(dropout, dtype=self.dtype_policy)
         self.tie_embeddings = checks.boolean("tie_embeddings", tie_embeddings)

@@ -125,9 +125,10 @@ def card(about, name, version):
         "",
     ]
     training = about.get("training", {})
-    if training:
-        lines += ["## Training", ""]
-        lines += [f"- {key.replace('_', ' ')}: {value}" for key, value in training.items()]
+    members = training.get("members", [training] if training else [])
+    for i, one in enumerate(members, 1):
+        lines += [f"## Training, member {i}" if len(members) > 1 else "## Training", ""]
+        lines += [f"- {key.replace('_', ' ')}: {value}" for key, value in one.items()]
         lines.append("")
     data = about.get("data", {})
     if data:

@@ -1,43 +1,101 @@
 import pathlib
 
+from zoo.evaluation.metrics import evaluate
+from zoo.layers import Ensemble, EnsembleEncoder
+from zoo.models import Seq2Seq
 from zoo.serving import Pipeline, export
 from zoo.serving.saved_model import read_json
 from zoo.training.progress import duration
 from zoo.training.run import read_about, read_checkpoint
 
 
-def export_run(run, output):
+def export_runs(runs, output, search=None, report=lambda text: None):
     """Writes the best model of a run's folder as the next version of a SavedModel.
 
+    The models of several runs become one, an ensemble, which takes the mean of their probabilities.
+    What no training has scored, an ensemble or another search, is scored here on the dev examples
+    of the first run.
+
     Arguments:
-        run: path of the run.
+        runs: paths of runs. Several must have the same tokenizers.
         output: path, saved_models/NAME.
+        search: dict of arguments of `BeamSearchDecoder` in place of the first run's.
+        report: a function that is told what is going on.
 
     Returns the folder of the version.
     """
-    run = pathlib.Path(run)
-    about = read_about(run)
-    if not (run / "checkpoints" / "best.npz").exists():
-        raise FileNotFoundError(f"{run} has no scored model yet: train it for an epoch at least")
-    pipeline = Pipeline.from_config(read_json(run / "pipeline.json"))
-    weights, state = read_checkpoint(run, "best")
-    for variable, array in zip(pipeline.model.weights, weights, strict=True):
-        variable.assign(array)
-    _, reached = read_checkpoint(run, "state")
+    runs = [pathlib.Path(run) for run in runs]
+    about = read_about(runs[0])
+    pipelines = [_best(run) for run in runs]
+    pipeline = pipelines[0] if len(runs) == 1 else _ensemble(runs, pipelines)
+    scores = read_checkpoint(runs[0], "best")[1]["scores"]
+    if search:
+        pipeline = pipeline.with_search(**search)
+    if search or len(runs) > 1:
+        dev = read_json(runs[0] / "dev.json")
+        report(f"scoring {len(dev['sources'])} dev examples")
+        texts = pipeline(dev["sources"])["text"].numpy()
+        scores = evaluate([text.decode() for text in texts], dev["targets"], list(scores))
+    trainings = [_training(run, one) for run, one in zip(runs, pipelines, strict=True)]
     described = {
         "task": about["task"],
         "recipe": about["recipe"],
         "config": about["config"],
-        "scores": state["scores"],
+        "scores": scores,
         "data": about["data"],
-        "training": {
-            "command": about["command"],
-            "seed": about["config"]["seed"],
-            "parameters": pipeline.model.count_params(),
-            "best_epoch": f"{state['epoch']} of {reached['epoch']}",
-            "time": f"{duration(reached['seconds'])} for all epochs, scoring included",
-            "machine": about["machine"],
-            "tensorflow": about["tensorflow"],
-        },
+        "training": trainings[0] if len(runs) == 1 else {"members": trainings},
     }
     return export(pipeline, output, described, about["examples"])
+
+
+def _best(run):
+    """The pipeline of a run with the weights that had the best score."""
+    read_about(run)  # says so where there is no run
+    if not (run / "checkpoints" / "best.npz").exists():
+        raise FileNotFoundError(f"{run} has no scored model yet: train it for an epoch at least")
+    pipeline = Pipeline.from_config(read_json(run / "pipeline.json"))
+    weights, _ = read_checkpoint(run, "best")
+    for variable, array in zip(pipeline.model.weights, weights, strict=True):
+        variable.assign(array)
+    return pipeline
+
+
+def _ensemble(runs, pipelines):
+    first = pipelines[0]
+    for run, pipeline in zip(runs, pipelines, strict=True):
+        for name in ("source_tokenizer", "target_tokenizer"):
+            if getattr(pipeline, name).serialize() != getattr(first, name).serialize():
+                raise ValueError(
+                    "The runs of an ensemble must have the same tokenizers: the same data and "
+                    f"vocabulary. Received: {runs[0]} and {run} with different ones, {name}"
+                )
+        if pipeline.model.share_embeddings != first.model.share_embeddings:
+            raise ValueError(
+                "The runs of an ensemble must all share the embeddings of source and target, or "
+                f"none of them. Received: {runs[0]} and {run}, of which one does"
+            )
+    models = [pipeline.model for pipeline in pipelines]
+    model = Seq2Seq(
+        EnsembleEncoder([model.encoder for model in models]),
+        Ensemble([model.decoder for model in models]),
+        share_embeddings=first.model.share_embeddings,
+    )
+    config = first.get_config()
+    limits = {name: config[name] for name in ("max_source_length", "length_ratio", "split_from")}
+    parts = (model, first.source_tokenizer, first.target_tokenizer, first.search)
+    return Pipeline(*parts, **limits)
+
+
+def _training(run, pipeline):
+    """What the card says of how a model was trained."""
+    about = read_about(run)
+    best, reached = (read_checkpoint(run, name)[1] for name in ("best", "state"))
+    return {
+        "command": about["command"],
+        "seed": about["config"]["seed"],
+        "parameters": pipeline.model.count_params(),
+        "best_epoch": f"{best['epoch']} of {reached['epoch']}",
+        "time": f"{duration(reached['seconds'])} for all epochs, scoring included",
+        "machine": about["machine"],
+        "tensorflow": about["tensorflow"],
+    }

@@ -26,6 +26,7 @@ class Run:
 
         run.json         recipe, config, command, machine
         pipeline.json    model, tokenizers and search, without weights
+        dev.json         the examples that are scored
         metrics.jsonl    a line for each epoch
         tensorboard/     the same as curves
         checkpoints/     state.npz to go on from, epoch-N.npz the last few epochs' weights,
@@ -131,6 +132,8 @@ class Run:
         }
         _write(self.path / "run.json", _json(about))
         _write(self.path / "pipeline.json", _json(pipeline.get_config()))
+        dev = next(reversed(self.data.values()))
+        _write(self.path / "dev.json", _json({"sources": dev.sources, "targets": dev.targets}))
         self.checkpoints.mkdir(exist_ok=True)
 
     def save(self, name, variables, **state):
