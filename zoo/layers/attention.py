@@ -7,6 +7,7 @@ from keras import ops
 
 from zoo.layers import checks
 from zoo.layers.named_arguments import NamedArguments
+from zoo.layers.products import product
 
 MASKED = -1e9  # the score of a masked position, before the softmax
 
@@ -26,9 +27,7 @@ def project(inputs, kernel):
     """
     batch, time = ops.shape(inputs)[:2]
     rows = ops.reshape(inputs, (-1, inputs.shape[-1]))  # (batch * time, dim)
-    return ops.reshape(
-        ops.matmul(rows, ops.cast(kernel, inputs.dtype)), (batch, time, kernel.shape[-1])
-    )
+    return ops.reshape(product((rows, kernel)), (batch, time, kernel.shape[-1]))
 
 
 def masked_softmax(scores, mask):
@@ -111,7 +110,7 @@ class Attention(NamedArguments, keras.layers.Layer):
     def context(self, weights, source):
         """The weighted sum (batch, queries, value_dim), and the weights in the compute dtype."""
         weights = ops.cast(weights, self.compute_dtype)
-        return ops.matmul(weights, source.values), weights
+        return product((weights, source.values)), weights
 
     def add_additive_weights(self, units, query_dim, key_dim):
         """The weights of v . tanh(q W + h U)."""
@@ -120,11 +119,12 @@ class Attention(NamedArguments, keras.layers.Layer):
         self.v = self.add_weight(shape=(units,), name="v")
 
     def additive_scores(self, query, keys, v, bias=None):
-        query = project(query, self.query_kernel)  # (batch, queries, units)
+        query = ops.cast(project(query, self.query_kernel), "float32")  # (batch, queries, units)
         if bias is not None:
-            query = query + ops.cast(bias, self.compute_dtype)
-        hidden = ops.tanh(query[:, :, None, :] + keys[:, None, :, :])
-        return ops.sum(ops.cast(v, self.compute_dtype) * hidden, axis=-1)
+            query = query + ops.cast(bias, "float32")
+        hidden = ops.tanh(query[:, :, None, :] + ops.cast(keys, "float32")[:, None, :, :])
+        scores = ops.matmul(ops.reshape(hidden, (-1, v.shape[0])), ops.cast(v, "float32")[:, None])
+        return ops.reshape(scores, ops.shape(hidden)[:-1])
 
     def _require_built(self, method):
         if not self.built:

@@ -70,7 +70,7 @@ class BahdanauAttention(Attention):
             self.b = self.add_weight(shape=(self.units,), initializer="zeros", name="b")
 
     def project_keys(self, key):
-        return project(key, self.key_kernel)
+        return ops.cast(project(key, self.key_kernel), "float32")
 
     def compute_scores(self, query, keys):
         if not self.normalize:

@@ -100,6 +100,15 @@ class Decoder(NamedArguments, keras.layers.Layer):
         logits, weights = outputs if len(outputs) == 2 else (outputs[0], None)
         return self.results(logits, weights, state, return_attention_scores, return_state)
 
+    def logits_at(self, rows, tokens, memory=None, memory_mask=None, summary=None, training=None):
+        """Teacher forcing where not all logits are wanted: those of padding would be half of them.
+
+        rows (count,) are indices into batch * time; returns logits (count, vocabulary). A decoder
+        whose output layer is large overrides it, so as to compute no others.
+        """
+        logits = self(tokens, memory, memory_mask, summary, training=training)
+        return rows_of(logits, rows)
+
     def results(self, logits, weights, state, return_attention_scores, return_state):
         """What `call` returns, of what it was asked for."""
         extras = [weights] * return_attention_scores + [state] * return_state
@@ -223,6 +232,11 @@ class Decoder(NamedArguments, keras.layers.Layer):
                 f"given, {_summary(state)}. Received: {_summary(new_state)}"
             )
         return logits, new_state, weights
+
+
+def rows_of(outputs, rows):
+    """Some rows (count, dim) of outputs (batch, time, dim)."""
+    return ops.take(ops.reshape(outputs, (-1, outputs.shape[-1])), rows, axis=0)
 
 
 def _same_structure(one, other):

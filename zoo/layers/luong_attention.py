@@ -3,6 +3,7 @@ from keras import ops
 
 from zoo.layers import checks
 from zoo.layers.attention import Attention, project
+from zoo.layers.products import product
 
 SCORES = ("dot", "general", "concat", "scaled_dot")
 
@@ -85,7 +86,7 @@ class LuongAttention(Attention):
             query = ops.cast(query, "float32")
             if self.score == "scaled_dot":
                 query = query * self.query_dim**-0.5
-            scores = ops.matmul(query, ops.transpose(keys, (0, 2, 1)))
+            scores = product((query, ops.transpose(keys, (0, 2, 1))))
         return scores * ops.cast(self.g, scores.dtype) if self.scale else scores
 
     def get_config(self):

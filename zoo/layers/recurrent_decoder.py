@@ -12,7 +12,7 @@ from zoo.layers.cells import (
     run_sequence,
     state_sizes,
 )
-from zoo.layers.decoder import Decoder
+from zoo.layers.decoder import Decoder, rows_of
 from zoo.layers.dense import Dense, tied_logits
 from zoo.layers.dropout import Dropout
 from zoo.layers.scan import reset_dropout, scan
@@ -174,14 +174,23 @@ class RecurrentDecoder(Decoder):
         state=None,
         return_state=False,
     ):
-        self.check_tokens(tokens, memory, summary)
-        batch_size = ops.shape(tokens)[0]
-        first, source = self.begin(memory, memory_mask, summary, batch_size=batch_size)
-        state = self.checked_state(state, first)
-        run = self._sampled_sequence if training and self.scheduled_sampling else self._sequence
-        outputs, state, weights = run(tokens, state, source, training)
+        encoded = (memory, memory_mask, summary)
+        outputs, state, weights = self._read(tokens, encoded, state, training)
         logits = self._logits(self.dropout_layer(outputs, training=training))
         return self.results(logits, weights, state, return_attention_scores, return_state)
+
+    def logits_at(self, rows, tokens, memory=None, memory_mask=None, summary=None, training=None):
+        outputs, _, _ = self._read(tokens, (memory, memory_mask, summary), None, training)
+        return self._logits(self.dropout_layer(rows_of(outputs, rows), training=training))
+
+    def _read(self, tokens, encoded, state, training):
+        """All steps on given tokens: outputs (batch, time, output_size), state, weights."""
+        memory, _, summary = encoded
+        self.check_tokens(tokens, memory, summary)
+        first, source = self.begin(*encoded, batch_size=ops.shape(tokens)[0])
+        state = self.checked_state(state, first)
+        run = self._sampled_sequence if training and self.scheduled_sampling else self._sequence
+        return run(tokens, state, source, training)
 
     def _cell_step(self, inputs, state, source, noise=None, training=None):
         if self.has_attention:
@@ -225,7 +234,7 @@ class RecurrentDecoder(Decoder):
             return emitted, {"own": own, "state": state}
 
         carried = {"own": tokens[:, 0][:, None], "state": state}  # it starts with what is given
-        emitted, carried = scan(step, inputs, carried)
+        emitted, carried = scan(step, inputs, carried, training)
         reset_dropout(self.cell)
         outputs, weights = emitted if len(emitted) == 2 else (emitted[0], None)
         return outputs, carried["state"], weights

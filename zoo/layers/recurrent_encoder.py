@@ -2,7 +2,9 @@ import keras
 from keras import ops
 
 from zoo.layers import checks
+from zoo.layers.cells import run_layer
 from zoo.layers.dropout import Dropout
+from zoo.layers.products import defers_gradients, runs_on_cpu
 from zoo.layers.scan import for_training_only
 
 RNNS = {
@@ -113,8 +115,7 @@ class RecurrentEncoder(keras.layers.Layer):
         memory = self.dropout_layer(self.embedding(tokens), training=training)
         finals = []
         for i, rnn in enumerate(self.rnns):
-            with for_training_only(training, rnn):
-                outputs, *states = rnn(memory, mask=read, training=training)
+            outputs, states = self._read(rnn, memory, read, training)
             if self.bidirectional:  # forward states, then backward states
                 half = len(states) // 2
                 pairs = zip(states[:half], states[half:], strict=True)
@@ -124,6 +125,20 @@ class RecurrentEncoder(keras.layers.Layer):
             memory = memory + outputs if self.residual and i > 0 else outputs
         summary = ops.concatenate(finals, axis=-1) if len(finals) > 1 else finals[0]
         return memory, mask, summary
+
+    def _read(self, rnn, inputs, mask, training):
+        """One layer: outputs (batch, source_length, dim), its final states."""
+        if not (defers_gradients(training) and runs_on_cpu()):  # a GPU has cuDNN
+            with for_training_only(training, rnn):
+                outputs, *states = rnn(inputs, mask=mask, training=training)
+            return outputs, states
+        if not self.bidirectional:
+            return run_layer(rnn.cell, inputs, mask, training)
+        forward, states = run_layer(rnn.forward_layer.cell, inputs, mask, training)
+        inputs, mask = ops.flip(inputs, axis=1), ops.flip(mask, axis=1)
+        backward, more = run_layer(rnn.backward_layer.cell, inputs, mask, training)
+        outputs = ops.concatenate([forward, ops.flip(backward, axis=1)], axis=-1)
+        return outputs, [*states, *more]
 
     def get_config(self):
         names = (

@@ -1,6 +1,6 @@
 import keras
 
-from zoo.layers.cells import output_size
+from zoo.layers.cells import call_cell, output_size, run_stack
 
 
 @keras.saving.register_keras_serializable("zoo")
@@ -24,6 +24,8 @@ class ResidualRNNCells(keras.layers.StackedRNNCells):
     ```
     """
 
+    adds_inputs = True  # what `run_stack` asks
+
     def __init__(self, cells, **kwargs):
         super().__init__(cells, **kwargs)
         sizes = [output_size(cell) for cell in self.cells]
@@ -34,10 +36,4 @@ class ResidualRNNCells(keras.layers.StackedRNNCells):
             )
 
     def call(self, inputs, states, training=None):
-        new_states = []
-        for i, (cell, state) in enumerate(zip(self.cells, states, strict=True)):
-            nested = keras.tree.is_nested(state)
-            outputs, state = cell(inputs, list(state) if nested else [state], training=training)
-            new_states.append(state if nested else keras.tree.flatten(state)[0])
-            inputs = inputs + outputs if i > 0 else outputs
-        return inputs, new_states
+        return run_stack(self, inputs, states, training, call_cell)

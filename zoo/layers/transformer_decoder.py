@@ -2,7 +2,7 @@ import keras
 from keras import ops
 
 from zoo.layers import checks
-from zoo.layers.decoder import Decoder
+from zoo.layers.decoder import Decoder, rows_of
 from zoo.layers.dense import Dense, tied_logits
 from zoo.layers.transformer_stack import TransformerStack
 
@@ -140,6 +140,11 @@ class TransformerDecoder(TransformerStack, Decoder):
             state = self.checked_state(state, first)
             x, state, weights = self._go_on(tokens[:, None, :], state, source, training)
         return self.results(self._logits(x), weights, state, return_attention_scores, return_state)
+
+    def logits_at(self, rows, tokens, memory=None, memory_mask=None, summary=None, training=None):
+        self.check_tokens(tokens, memory, summary)
+        x, _ = self._all_at_once(tokens, self._source(memory, memory_mask), training)
+        return self._logits(rows_of(x, rows))
 
     def _all_at_once(self, tokens, sources, training):
         self.embed.check_length("tokens", tokens.shape[1])

@@ -53,9 +53,7 @@ class Trainer:
         all_tokens = replicas.all_reduce("sum", tokens)
         variables = self.model.trainable_variables
         with tf.GradientTape() as tape:
-            logits = self.model(inputs, training=True)
-            losses, _ = token_losses(labels, logits, self.settings.label_smoothing)
-            total = tf.reduce_sum(losses)
+            total = self._loss(inputs, labels)
             loss = total / tf.maximum(all_tokens, 1.0)
         gradients = tape.gradient(
             loss,
@@ -69,6 +67,17 @@ class Trainer:
         share = 1.0 / self.strategy.num_replicas_in_sync
         self.optimizer.apply([gradient * share for gradient in gradients], variables)
         return total, tokens
+
+    def _loss(self, inputs, labels):
+        """Summed over the tokens of the labels (batch, time)."""
+        model, labels = self.model, tf.reshape(labels, (1, -1))
+        rows = tf.range(tf.size(labels))
+        if not self.settings.jit:  # XLA wants to know how many there are
+            rows = tf.cast(tf.where(labels[0] != 0)[:, 0], tf.int32)
+        encoded = model.encoder(inputs["source"], training=True)
+        logits = model.decoder.logits_at(rows, inputs["target"], *encoded, training=True)
+        labels = tf.gather(labels, rows, axis=1)
+        return tf.reduce_sum(token_losses(labels, logits[None], self.settings.label_smoothing)[0])
 
     @property
     def learning_rate(self):

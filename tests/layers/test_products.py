@@ -1,0 +1,124 @@
+"""Gradients that wait until a loop over time is over are those that do not wait."""
+
+import itertools
+
+import keras
+import numpy as np
+import pytest
+
+from tests.tools import close, randomize
+from zoo import (
+    AttentionCell,
+    BahdanauAttention,
+    BahdanauMonotonicAttention,
+    LuongAttention,
+    RecurrentDecoder,
+    RecurrentEncoder,
+    ResidualRNNCells,
+    Seq2Seq,
+)
+
+pytestmark = pytest.mark.skipif(
+    keras.backend.backend() != "tensorflow", reason="only TensorFlow's loops defer gradients"
+)
+GRU, LSTM = keras.layers.GRUCell, keras.layers.LSTMCell
+CELLS = {
+    "gru": lambda: GRU(8),
+    "gru_reset_before": lambda: GRU(8, reset_after=False),
+    "gru_without_bias": lambda: GRU(8, use_bias=False),
+    "lstm": lambda: LSTM(8),
+    "lstm_with_relu": lambda: LSTM(8, activation="relu", use_bias=False),
+    "stack": lambda: keras.layers.StackedRNNCells([LSTM(8), GRU(8)]),
+    "residual": lambda: ResidualRNNCells([LSTM(8), LSTM(8)]),
+    "simple": lambda: keras.layers.SimpleRNNCell(8),
+}
+ATTENTIONS = {
+    "bahdanau": lambda: BahdanauAttention(7),
+    "normalized": lambda: BahdanauAttention(7, normalize=True),
+    "general": lambda: LuongAttention("general"),
+    "monotonic": lambda: BahdanauMonotonicAttention(7),
+}
+
+
+def gradients(model, batch, training):
+    import tensorflow as tf
+
+    ids = tf.TensorSpec((None, None), tf.int32)  # sizes that the graph does not know
+
+    @tf.function(input_signature=[{"source": ids, "target": ids}], autograph=False)
+    def run(batch):
+        with tf.GradientTape() as tape:
+            logits = model(batch, training=training)
+            loss = tf.reduce_sum(tf.sin(logits))
+        variables = [variable.value for variable in model.trainable_variables]
+        zeros = tf.UnconnectedGradients.ZERO
+        found = tape.gradient(loss, variables, unconnected_gradients=zeros)
+        return loss, [tf.convert_to_tensor(x) for x in found]
+
+    return run(batch)
+
+
+def require_same_gradients(model):
+    random = np.random.default_rng(0)
+    batch = {
+        "source": random.integers(3, 20, (4, 6)).astype("int32"),
+        "target": random.integers(3, 20, (4, 5)).astype("int32"),
+    }
+    batch["source"][1, 4:] = batch["source"][2, :2] = 0
+    model(batch)
+    randomize(model)
+    # Without dropout a training differs from anything else only in that it defers.
+    loss, deferred = gradients(model, batch, training=True)
+    same_loss, plain = gradients(model, batch, training=None)
+    close(loss, same_loss, 1e-4)
+    for variable, one, other in zip(model.trainable_variables, deferred, plain, strict=True):
+        scale = 1e-6 + np.abs(other).max()
+        np.testing.assert_allclose(one / scale, other / scale, atol=2e-4, err_msg=variable.path)
+    assert sum(np.abs(x).max() > 1e-3 for x in plain) > 10  # there was something to compare
+
+
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize(
+    ("attention", "query", "size"),
+    [*itertools.product(ATTENTIONS, ["output"], [8]), ("bahdanau", "previous_state", None)],
+)
+def test_the_gradients_of_a_decoder_with_attention(cell, attention, query, size):
+    cell = AttentionCell(CELLS[cell](), ATTENTIONS[attention](), size, query=query)
+    encoder = RecurrentEncoder(20, 5, 4, bidirectional=True)
+    require_same_gradients(Seq2Seq(encoder, RecurrentDecoder(20, 6, cell)))
+
+
+@pytest.mark.parametrize("kind", ["gru", "lstm", "simple_rnn"])
+@pytest.mark.parametrize("layers", [1, 2])
+def test_the_gradients_of_encoders_and_of_decoders_without_attention(kind, layers):
+    encoder = RecurrentEncoder(20, 5, 4, cell=kind, num_layers=layers)
+    require_same_gradients(Seq2Seq(encoder, RecurrentDecoder(20, 6, CELLS["gru"]())))
+
+
+def test_mixed_precision_stays_near():
+    policy = keras.config.dtype_policy()
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    try:
+        cell = AttentionCell(LSTM(8), LuongAttention(), 8, activation="tanh")
+        encoder = RecurrentEncoder(20, 5, 4, cell="lstm", bidirectional=True)
+        model = Seq2Seq(encoder, RecurrentDecoder(20, 6, cell))
+    finally:
+        keras.config.set_dtype_policy(policy)
+    exact = Seq2Seq.from_config(float32(model.get_config()))
+    batch = {"source": np.array([[4, 5, 6], [7, 8, 0]]), "target": np.array([[1, 9], [1, 3]])}
+    batch = {name: ids.astype("int32") for name, ids in batch.items()}
+    model(batch), exact(batch)
+    exact.set_weights(randomize(model, scale=0.3).get_weights())
+    _, rough = gradients(model, batch, training=True)
+    _, right = gradients(exact, batch, training=True)
+    for one, other in zip(rough, right, strict=True):
+        assert np.abs(one - other).max() <= 0.05 * (0.1 + np.abs(other).max())
+
+
+def float32(config):
+    """The config of a layer, where every dtype policy is float32."""
+    if isinstance(config, dict):
+        if config.get("class_name") == "DTypePolicy":
+            return {**config, "config": {"name": "float32"}}
+        return {key: float32(value) for key, value in config.items()}
+    return [float32(value) for value in config] if isinstance(config, list) else config

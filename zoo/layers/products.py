@@ -1,0 +1,124 @@
+"""Products with weights inside a loop over time, whose gradients wait until the loop is over."""
+
+import contextlib
+from typing import Any, NamedTuple
+
+import keras
+from keras import ops
+
+
+def product(*pairs, bias=None):
+    """The sum of x (rows, size) times kernel (size, units) over pairs of them, and a bias (units,).
+
+    This is how the step of a `scan` multiplies by what is the same in all steps: where the loop
+    defers its gradients, it is told. Instead of weights, one x (batch, 1, size) may have a kernel
+    (batch, size, units) of a source.
+    """
+    return _loops[-1].product(pairs, bias) if _loops else _product(pairs, bias)
+
+
+_loops = []  # the `DeferredProducts` of the steps that are being traced, the innermost last
+
+
+def _product(pairs, bias):
+    terms = [ops.matmul(x, ops.cast(kernel, x.dtype)) for x, kernel in pairs]
+    total = sum(terms[1:], terms[0])
+    return total if bias is None else ops.add(total, ops.cast(bias, total.dtype))
+
+
+class _Site(NamedTuple):
+    """A place in the step where there is a product."""
+
+    weights: list  # kernels, and perhaps a bias
+    has_bias: bool
+    kernel: Any  # all kernels in one (size, units), a constant for the loop
+    reads: list  # what was multiplied, (batch, time, size), once the loop is over
+
+
+class DeferredProducts:
+    """The products of a step with weights: of all steps one gradient, when the loop is over.
+
+    Backpropagation would add up the gradient of a kernel step by step: a thin product, a cast, and
+    a sum over the whole kernel each time. Here a step multiplies by a constant and adds a "probe":
+    zeros, or the bias, that come into the loop as inputs do, so that the gradient of the probe is
+    that of the product, at all steps. What was multiplied goes out as outputs do, and the product
+    of the two is the gradient of the kernel. XLA has no need of it, so that it is TensorFlow's.
+    """
+
+    def __init__(self):
+        self.sites = []
+        self.probes = None  # of the step being traced; None while it is looked at first
+        self.read = []  # what the step being traced has multiplied, (rows, size) each
+
+    @contextlib.contextmanager
+    def of_step(self, probes=None):
+        self.probes, self.read = probes, []
+        _loops.append(self)
+        try:
+            yield
+        finally:
+            _loops.pop()
+
+    def product(self, pairs, bias):
+        if self.probes is None:
+            weights = [kernel for _, kernel in pairs] + ([] if bias is None else [bias])
+            weights = [ops.convert_to_tensor(weight) for weight in weights]
+            constants = [ops.cast(kernel, pairs[0][0].dtype) for kernel in weights[: len(pairs)]]
+            kernel = ops.stop_gradient(_join(constants, axis=-2))
+            self.sites.append(_Site(weights, bias is not None, kernel, []))
+            return _product(pairs, bias)
+        site, probe = self.sites[len(self.read)], self.probes[len(self.read)]
+        x = _join([x for x, _ in pairs], axis=-1)
+        is_batched = len(x.shape) == 3
+        self.read.append(x[:, 0] if is_batched else x)
+        return ops.matmul(x, site.kernel) + (probe[:, None] if is_batched else probe)
+
+    def make_probes(self, batch, time):
+        """What is added to each product: (batch, time, units)."""
+        return [_probe(site, batch, time) for site in self.sites]
+
+    def finish(self, reads):
+        """Takes what was multiplied, (batch, time, size) each, for the gradients."""
+        for site, read in zip(self.sites, reads, strict=True):
+            site.reads.append(ops.stop_gradient(read))
+
+
+def _probe(site, batch, time):
+    count = len(site.weights) - site.has_bias
+    units = ops.shape(site.kernel)[-1]
+
+    @ops.custom_gradient
+    def probe(*weights):
+        zeros = ops.zeros((batch, time, units), dtype=site.kernel.dtype)
+        value = zeros + ops.cast(weights[-1], zeros.dtype) if site.has_bias else zeros
+
+        def gradient(upstream):
+            (read,) = site.reads
+            if len(site.kernel.shape) == 2:  # all sentences share it
+                read, upstream = (ops.reshape(x, (-1, x.shape[-1])) for x in (read, upstream))
+            axes = (*range(len(read.shape) - 2), -1, -2)
+            axes = [i % len(axes) for i in axes]
+            joined = ops.matmul(ops.transpose(read, axes), upstream)
+            sizes = [kernel.shape[-2] for kernel in weights[:count]]
+            ends = [sum(sizes[: i + 1]) for i in range(count - 1)]
+            gradients = ops.split(joined, ends, axis=-2) if ends else [joined]
+            if site.has_bias:
+                gradients.append(ops.sum(ops.cast(upstream, weights[-1].dtype), axis=0))
+            return [ops.cast(g, w.dtype) for g, w in zip(gradients, weights, strict=True)]
+
+        return value, gradient
+
+    return probe(*site.weights)
+
+
+def _join(tensors, axis):
+    return ops.concatenate(tensors, axis=axis) if len(tensors) > 1 else tensors[0]
+
+
+def defers_gradients(training):
+    """Whether a loop over time is to defer the gradients of its products."""
+    return bool(training) and keras.backend.backend() == "tensorflow"
+
+
+def runs_on_cpu():
+    return not keras.distribution.list_devices("gpu")
