@@ -54,7 +54,7 @@ def export(pipeline, output, about=None, examples=("",)):
         part.chmod(0o755)
         module, signatures = _module(pipeline)
         tf.saved_model.save(module, str(part), signatures=signatures)
-        _write_warm_up(pipeline, examples, part / "assets.extra")
+        _write_warm_up(signatures["serving_default"], examples, part / "assets.extra")
         text = json.dumps(about, ensure_ascii=False, indent=1)
         (part / ABOUT).write_text(text + "\n", encoding="utf-8")
         folder = output / str(max([0, *_taken(output)]) + 1)
@@ -88,10 +88,10 @@ def _module(pipeline):
     return module, signatures
 
 
-def _write_warm_up(pipeline, examples, folder):
+def _write_warm_up(decode, examples, folder):
     """Requests that TF Serving replays at load, for each signature, at batch sizes 1 and 8."""
     texts = [text.encode("utf-8") for text in examples or [""]]
-    targets = pipeline(texts)["text"].numpy().tolist()
+    targets = decode(text=tf.constant(texts))["text"].numpy().tolist()
     folder.mkdir()
     with tf.io.TFRecordWriter(str(folder / "tf_serving_warmup_requests")) as writer:
         for size in (1, 8):
