@@ -43,6 +43,7 @@ def export(
     output: Path,
     beam_width: int | None = None,
     length_penalty: float | None = None,
+    float16: bool = False,
 ):
     """Writes a run's best model as the next version of a SavedModel; of several runs an ensemble.
 
@@ -52,6 +53,7 @@ def export(
         output: saved_models/NAME.
         beam_width: Another beam than the run's recipe said.
         length_penalty: Another length penalty than the run's recipe said.
+        float16: Weights take half the space on disk; computing is in float32 all the same.
     """
     from zoo.training.export_run import export_runs
 
@@ -59,7 +61,7 @@ def export(
         raise UsageError("`zoo export` needs the folder of a run at least. Received: none")
     options = {"beam_width": beam_width, "length_penalty": length_penalty}
     options = {name: value for name, value in options.items() if value is not None}
-    folder = export_runs(runs, output, options, report=_tell)
+    folder = export_runs(runs, output, options, float16, report=_tell)
     _tell("")
     size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
     print(f"{folder}  {size / 1e6:.1f} MB")

@@ -6,6 +6,7 @@ import random
 import shutil
 import sys
 
+import numpy as np
 import pytest
 
 import zoo
@@ -127,6 +128,23 @@ def test_runs_are_exported_as_an_ensemble(runs, saved_models, folder, tmp_path):
     assert about["scores"]["bleu"]["score"] > 99.9  # measured, as no training did
     assert len(about["training"]["members"]) == 2
     assert "## Training, member 2" in (moved / "README.md").read_text()
+
+
+def test_an_export_as_float16_is_scored_again(runs, saved_models, tmp_path):
+    path = export_runs([runs["transformer"]], tmp_path / "half", float16=True)
+    about = json.loads((path / "zoo.json").read_text())
+    assert about["float16"]
+    assert about["scores"]["bleu"]["score"] > 99.9
+    english, german = zip(*sentences(), strict=True)
+    half, whole = (
+        SavedModel(folder)("serving_default", text=list(english))
+        for folder in (path, saved_models["transformer"])
+    )
+    assert [text.decode() for text in half["text"]] == list(german)
+    np.testing.assert_allclose(half["score"], whole["score"], atol=1e-2)
+    weights = [folder / "variables" for folder in (path, saved_models["transformer"])]
+    one, other = (sum(f.stat().st_size for f in folder.iterdir()) for folder in weights)
+    assert one < 0.6 * other
 
 
 def test_runs_with_other_tokenizers_make_no_ensemble(runs, folder, tmp_path):

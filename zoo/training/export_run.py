@@ -1,5 +1,7 @@
 import pathlib
 
+import tensorflow as tf
+
 from zoo.evaluation.metrics import evaluate
 from zoo.layers import Ensemble, EnsembleEncoder
 from zoo.models import Seq2Seq
@@ -9,17 +11,18 @@ from zoo.training.progress import duration
 from zoo.training.run import read_about, read_checkpoint
 
 
-def export_runs(runs, output, search=None, report=lambda text: None):
+def export_runs(runs, output, search=None, float16=False, report=lambda text: None):
     """Writes the best model of a run's folder as the next version of a SavedModel.
 
     The models of several runs become one, an ensemble, which takes the mean of their probabilities.
-    What no training has scored, an ensemble or another search, is scored here on the dev examples
-    of the first run.
+    What no training has scored (an ensemble, another search, rounded weights) is scored here on the
+    dev examples of the first run.
 
     Arguments:
         runs: paths of runs. Several must have the same tokenizers.
         output: path, saved_models/NAME.
         search: dict of arguments of `BeamSearchDecoder` in place of the first run's.
+        float16: bool, whether weights take half the space on disk; see `zoo.serving.export`.
         report: a function that is told what is going on.
 
     Returns the folder of the version.
@@ -31,7 +34,9 @@ def export_runs(runs, output, search=None, report=lambda text: None):
     scores = read_checkpoint(runs[0], "best")[1]["scores"]
     if search:
         pipeline = pipeline.with_search(**search)
-    if search or len(runs) > 1:
+    if float16:
+        _round(pipeline.model)
+    if search or float16 or len(runs) > 1:
         dev = read_json(runs[0] / "dev.json")
         report(f"scoring {len(dev['sources'])} dev examples")
         texts = pipeline(dev["sources"])["text"].numpy()
@@ -45,7 +50,7 @@ def export_runs(runs, output, search=None, report=lambda text: None):
         "data": about["data"],
         "training": trainings[0] if len(runs) == 1 else {"members": trainings},
     }
-    return export(pipeline, output, described, about["examples"])
+    return export(pipeline, output, described, about["examples"], float16)
 
 
 def _best(run):
@@ -58,6 +63,13 @@ def _best(run):
     for variable, array in zip(pipeline.model.weights, weights, strict=True):
         variable.assign(array)
     return pipeline
+
+
+def _round(model):
+    """What the weights are once float16 has held them."""
+    for variable in model.weights:
+        if variable.dtype == "float32":
+            variable.assign(tf.cast(tf.cast(variable.value, tf.float16), tf.float32))
 
 
 def _ensemble(runs, pipelines):
