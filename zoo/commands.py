@@ -5,6 +5,7 @@ import json as json_format
 import pathlib
 import platform
 import sys
+import warnings
 from importlib import metadata
 from typing import Annotated, Literal
 
@@ -217,6 +218,7 @@ def plot(
     /,
     *,
     output: Path,
+    words: bool = False,
 ):
     """Draws where the model looked as it answered a text.
 
@@ -224,8 +226,10 @@ def plot(
         saved_model: saved_models/NAME, or a version's folder.
         text: The text.
         output: File to write, .png, .svg or .pdf.
+        words: Puts pieces of words together. A word of the source has the weights of its pieces
+            together, a word of the answer the mean of its pieces' weights.
     """
-    from zoo.evaluation.heat_map import plot_heat_map
+    from zoo.evaluation.heat_map import START, merge_words, plot_heat_map
 
     model = _saved_model(saved_model)
     result = model("align", text=[text])
@@ -236,7 +240,13 @@ def plot(
     weights = result["alignments"][0][: len(targets), : len(sources)]
     if not weights.size:
         raise ValueError(f"There is nothing to draw: {model.path} has no attention")
-    plot_heat_map(sources, targets, weights, output)
+    if words and not any(token.startswith(START) for token in [*sources, *targets]):
+        raise UsageError(f"`--words` needs pieces of words, which {model.path} does not read")
+    picture = merge_words(sources, targets, weights) if words else (sources, targets, weights)
+    with warnings.catch_warnings(record=True) as notes:
+        plot_heat_map(*picture, output)
+    for note in notes:
+        print(f"zoo: {note.message}", file=sys.stderr)
     print(output)
 
 

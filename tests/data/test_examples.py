@@ -3,6 +3,7 @@ import pathlib
 
 import pytest
 import tensorflow_datasets as tfds
+from tensorflow_datasets.core.download import downloader
 
 from zoo.data import CmuDict, Multi30k, builders, load_examples
 
@@ -44,6 +45,7 @@ def test_multi30k_from_a_folder(tmp_path):
 
 def test_multi30k_without_a_network(tmp_path, monkeypatch):
     monkeypatch.setattr(Multi30k, "ADDRESS", "http://localhost:9/task1/raw")  # nobody listens
+    monkeypatch.setattr(downloader, "MAX_RETRIES", 0)  # it would try for minutes
     with pytest.raises(ConnectionError, match="localhost:9.* cannot be reached. Give a folder"):
         load_examples("multi30k", "train", cache=tmp_path)
 

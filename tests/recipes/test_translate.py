@@ -3,6 +3,7 @@
 import itertools
 import json
 import random
+import re
 import shutil
 import sys
 
@@ -176,3 +177,12 @@ def test_another_beam_and_published_bleu(saved_models, tmp_path, monkeypatch, ca
     assert set(scores) == {"comparable_bleu"}
     assert scores["comparable_bleu"]["score"] > 99.9
     assert "case:lc|tok:moses-de-sacremoses" in scores["comparable_bleu"]["signature"]
+
+
+def test_the_picture_of_a_translation(saved_models, tmp_path, monkeypatch, capsys):
+    options = ["Ida hears my boat.", "--output", str(tmp_path / "heat.svg"), "--words"]
+    monkeypatch.setattr(sys, "argv", ["zoo", "plot", str(saved_models["bahdanau"]), *options])
+    main()
+    assert capsys.readouterr().err == ""
+    labels = re.findall(r"<!-- (.*?) -->", (tmp_path / "heat.svg").read_text("utf-8"))
+    assert labels[:8] == ["Ida", "hears", "my", "boat.", "Ida", "mein", "Boot", "hört."]
