@@ -29,7 +29,7 @@ def export_runs(runs, output, search=None, float16=False, report=lambda text: No
     """
     runs = [pathlib.Path(run) for run in runs]
     about = read_about(runs[0])
-    pipelines = [_best(run) for run in runs]
+    pipelines = [best_pipeline(run) for run in runs]
     pipeline = pipelines[0] if len(runs) == 1 else _ensemble(runs, pipelines)
     scores = read_checkpoint(runs[0], "best")[1]["scores"]
     if search:
@@ -53,8 +53,9 @@ def export_runs(runs, output, search=None, float16=False, report=lambda text: No
     return export(pipeline, output, described, about["examples"], float16)
 
 
-def _best(run):
-    """The pipeline of a run with the weights that had the best score."""
+def best_pipeline(run):
+    """The pipeline of a run's folder, with the weights that had the best score."""
+    run = pathlib.Path(run)
     read_about(run)  # says so where there is no run
     if not (run / "checkpoints" / "best.npz").exists():
         raise FileNotFoundError(f"{run} has no scored model yet: train it for an epoch at least")
