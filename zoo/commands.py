@@ -19,21 +19,24 @@ SavedModelPath = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="SAV
 MetricName = Literal["wer", "accuracy", "per", "bleu", "chrf"]
 
 
-def list_all(recipes):
+def list_all(recipes, markdown=False):
     """Shows the recipes, and the SavedModels in ./saved_models with their scores."""
-    from zoo.serving import saved_model
+    from zoo.serving import catalogue, saved_model
 
+    if markdown:
+        print(catalogue.markdown_table("saved_models"))
+        return
     print("recipes (zoo train NAME --output RUN)")
     for name, recipe in recipes.items():
         print(f"  {name:<20} {recipe.Config.__doc__.splitlines()[0]}")
     print("saved models (zoo predict saved_models/NAME TEXT)")
-    folders = [f for f in sorted(pathlib.Path("saved_models").glob("*")) if saved_model.versions(f)]
-    for folder in folders:
-        scores = saved_model.read_about(folder).get("scores", {})
+    models = catalogue.find_models("saved_models")
+    for path in models:
+        scores = saved_model.read_about(path).get("scores", {})
         listed = ", ".join(f"{name} {value['score']:.2f}" for name, value in scores.items())
-        version = saved_model.find_version(folder).name
-        print(f"  {folder.name:<20} version {version}: {listed or 'no scores'} (dev)")
-    if not folders:
+        version = saved_model.find_version(path).name
+        print(f"  {path.name:<20} version {version}: {listed or 'no scores'} (dev)")
+    if not models:
         print("  none in ./saved_models")
 
 
