@@ -92,6 +92,10 @@ def train(config):
     texts = load_examples(config.data, "train", config.source, config.target)
     dev = load_examples(config.data, "validation", config.source, config.target)
     print(f"train: {texts.report}\ndev: {dev.report}")
+    return learn(config, texts, dev)
+
+
+def learn(config, texts, dev):
     run = Run(config, __file__, {"train": texts, "dev": dev})
     sources, targets = texts.pairs()
 

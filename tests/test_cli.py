@@ -223,6 +223,11 @@ MISTAKES = {
         1,
         "empty.txt is empty",
     ),
+    "words": (
+        ["plot", "saved_models/tiny", "word", "--output", "heat.png", "--words"],
+        2,
+        "`--words` needs pieces of words, which saved_models/tiny/1 does not read",
+    ),
     "ending": (
         ["plot", "saved_models/tiny", "word", "--output", "heat.doc"],
         1,

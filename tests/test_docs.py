@@ -23,7 +23,15 @@ if keras.backend.backend() == "tensorflow":
 # Public names whose documentation shows how they are used.
 EXAMPLES = [name for name in vars(zoo) if name[0].isupper() and name != "SearchResult"]
 EXAMPLES += ["CharacterTokenizer", "SymbolTokenizer", "SentencePieceTokenizer", "Batches"]
-EXAMPLES += ["load_examples", "evaluate", "plot_heat_map", "Pipeline", "Settings", "Warmup"]
+EXAMPLES += [
+    "load_examples",
+    "evaluate",
+    "plot_heat_map",
+    "merge_words",
+    "Pipeline",
+    "Settings",
+    "Warmup",
+]
 
 ROOT = pathlib.Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

@@ -73,8 +73,16 @@ def _run(recipe):
         if not named.startswith("-") and named not in recipes:
             raise UsageError(f"There is no recipe {named}. There is: {', '.join(recipes)}")
         app.command(train, name="train", help="Trains a recipe, or goes on with a run.")
-        lists = functools.partial(commands.list_all, recipes)
-        app.command(lambda: lists, name="list", help=commands.list_all.__doc__)
+
+        def list_all(*, markdown: bool = False):
+            """Shows the recipes, and the SavedModels in ./saved_models with their scores.
+
+            Args:
+                markdown: Prints the SavedModels as the table that README.md has.
+            """
+            return functools.partial(commands.list_all, recipes, markdown)
+
+        app.command(list_all, name="list")
     else:
         app.command(recipe.Config, name="train")
     for name, command in COMMANDS.items():

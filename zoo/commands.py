@@ -5,6 +5,7 @@ import json as json_format
 import pathlib
 import platform
 import sys
+import warnings
 from importlib import metadata
 from typing import Annotated, Literal
 
@@ -18,21 +19,24 @@ SavedModelPath = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="SAV
 MetricName = Literal["wer", "accuracy", "per", "bleu", "chrf"]
 
 
-def list_all(recipes):
+def list_all(recipes, markdown=False):
     """Shows the recipes, and the SavedModels in ./saved_models with their scores."""
-    from zoo.serving import saved_model
+    from zoo.serving import catalogue, saved_model
 
+    if markdown:
+        print(catalogue.markdown_table("saved_models"))
+        return
     print("recipes (zoo train NAME --output RUN)")
     for name, recipe in recipes.items():
         print(f"  {name:<20} {recipe.Config.__doc__.splitlines()[0]}")
     print("saved models (zoo predict saved_models/NAME TEXT)")
-    folders = [f for f in sorted(pathlib.Path("saved_models").glob("*")) if saved_model.versions(f)]
-    for folder in folders:
-        scores = saved_model.read_about(folder).get("scores", {})
+    models = catalogue.find_models("saved_models")
+    for path in models:
+        scores = saved_model.read_about(path).get("scores", {})
         listed = ", ".join(f"{name} {value['score']:.2f}" for name, value in scores.items())
-        version = saved_model.find_version(folder).name
-        print(f"  {folder.name:<20} version {version}: {listed or 'no scores'} (dev)")
-    if not folders:
+        version = saved_model.find_version(path).name
+        print(f"  {path.name:<20} version {version}: {listed or 'no scores'} (dev)")
+    if not models:
         print("  none in ./saved_models")
 
 
@@ -43,6 +47,7 @@ def export(
     output: Path,
     beam_width: int | None = None,
     length_penalty: float | None = None,
+    float16: bool = False,
 ):
     """Writes a run's best model as the next version of a SavedModel; of several runs an ensemble.
 
@@ -52,6 +57,7 @@ def export(
         output: saved_models/NAME.
         beam_width: Another beam than the run's recipe said.
         length_penalty: Another length penalty than the run's recipe said.
+        float16: Weights take half the space on disk; computing is in float32 all the same.
     """
     from zoo.training.export_run import export_runs
 
@@ -59,7 +65,7 @@ def export(
         raise UsageError("`zoo export` needs the folder of a run at least. Received: none")
     options = {"beam_width": beam_width, "length_penalty": length_penalty}
     options = {name: value for name, value in options.items() if value is not None}
-    folder = export_runs(runs, output, options, report=_tell)
+    folder = export_runs(runs, output, options, float16, report=_tell)
     _tell("")
     size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
     print(f"{folder}  {size / 1e6:.1f} MB")
@@ -215,6 +221,7 @@ def plot(
     /,
     *,
     output: Path,
+    words: bool = False,
 ):
     """Draws where the model looked as it answered a text.
 
@@ -222,8 +229,10 @@ def plot(
         saved_model: saved_models/NAME, or a version's folder.
         text: The text.
         output: File to write, .png, .svg or .pdf.
+        words: Puts pieces of words together. A word of the source has the weights of its pieces
+            together, a word of the answer the mean of its pieces' weights.
     """
-    from zoo.evaluation.heat_map import plot_heat_map
+    from zoo.evaluation.heat_map import START, merge_words, plot_heat_map
 
     model = _saved_model(saved_model)
     result = model("align", text=[text])
@@ -234,7 +243,13 @@ def plot(
     weights = result["alignments"][0][: len(targets), : len(sources)]
     if not weights.size:
         raise ValueError(f"There is nothing to draw: {model.path} has no attention")
-    plot_heat_map(sources, targets, weights, output)
+    if words and not any(token.startswith(START) for token in [*sources, *targets]):
+        raise UsageError(f"`--words` needs pieces of words, which {model.path} does not read")
+    picture = merge_words(sources, targets, weights) if words else (sources, targets, weights)
+    with warnings.catch_warnings(record=True) as notes:
+        plot_heat_map(*picture, output)
+    for note in notes:
+        print(f"zoo: {note.message}", file=sys.stderr)
     print(output)
 
 

@@ -3,6 +3,7 @@ import pathlib
 
 import pytest
 import tensorflow_datasets as tfds
+from tensorflow_datasets.core.download import downloader
 
 from zoo.data import CmuDict, Multi30k, builders, load_examples
 
@@ -44,6 +45,7 @@ def test_multi30k_from_a_folder(tmp_path):
 
 def test_multi30k_without_a_network(tmp_path, monkeypatch):
     monkeypatch.setattr(Multi30k, "ADDRESS", "http://localhost:9/task1/raw")  # nobody listens
+    monkeypatch.setattr(downloader, "MAX_RETRIES", 0)  # it would try for minutes
     with pytest.raises(ConnectionError, match="localhost:9.* cannot be reached. Give a folder"):
         load_examples("multi30k", "train", cache=tmp_path)
 
@@ -75,6 +77,39 @@ def test_a_folder_of_files(tmp_path):
     (folder / "train.en").write_text("the dog\n\nthe cat\n")
     changed = load_examples(folder, "train", "en", "de", cache=tmp_path / "cache")
     assert changed.sources == ["the dog", "the cat"]
+
+
+@pytest.mark.parametrize("at", ["begin", "end"])
+def test_another_process_prepares_the_same(tmp_path, monkeypatch, at):
+    """The other one is done after this one has looked, and before this one is done."""
+    folder, cache = tmp_path / "corpus", tmp_path / "cache"
+    folder.mkdir()
+    (folder / "train.tsv").write_text("a dog\tein Hund\nno tab\n")
+    prepare, others = builders.ParallelCorpus._split_generators, []
+    download_and_prepare = builders.ParallelCorpus.download_and_prepare
+
+    def other():
+        if not others:
+            others.append("is at it")
+            others.append(load_examples(folder, "train", cache=cache))
+
+    def begin(builder):
+        if at == "begin":
+            other()
+        return download_and_prepare(builder)
+
+    def generate(builder, dl_manager):
+        if at == "end":
+            other()
+        return prepare(builder, dl_manager)
+
+    monkeypatch.setattr(builders.ParallelCorpus, "download_and_prepare", begin)
+    monkeypatch.setattr(builders.ParallelCorpus, "_split_generators", generate)
+    examples = load_examples(folder, "train", cache=cache)
+    assert examples == others[1]
+    assert examples.targets == [["ein Hund"]]
+    assert examples.report.skipped == 1
+    assert len(list(cache.glob("parallel_corpus/*/*"))) == 1  # nothing half done is left
 
 
 class TinyTranslate(tfds.core.GeneratorBasedBuilder):

@@ -3,9 +3,11 @@
 import itertools
 import json
 import random
+import re
 import shutil
 import sys
 
+import numpy as np
 import pytest
 
 import zoo
@@ -14,12 +16,18 @@ from zoo.cli import main
 from zoo.serving import SavedModel
 from zoo.training.export_run import export_runs
 
-MODELS = ("seq2seq", "bahdanau", "luong", "transformer")
+# Epochs and learning rate that each needs for it.
+MODELS = {
+    "seq2seq": (13, 0.015),
+    "bahdanau": (8, 0.015),
+    "luong": (13, 0.015),
+    "transformer": (13, 0.007),
+}
 # Words, and what they are in a language that puts the verb last.
 WORDS = [
-    {"A man": "Ein Mann", "A dog": "Ein Hund", "The girl": "Das Mädchen", "A boy": "Ein Junge"},
+    {"Tom": "Tom", "Ida": "Ida", "He": "Er", "Eva": "Eva"},
     {"sees": "sieht", "finds": "findet", "likes": "mag", "hears": "hört"},
-    {"a red": "ein rotes", "a big": "ein großes", "the old": "das alte", "my": "mein"},
+    {"a": "ein", "my": "mein", "no": "kein", "his": "sein"},
     {"car": "Auto", "boat": "Boot", "house": "Haus", "book": "Buch"},
 ]
 
@@ -37,21 +45,24 @@ def sentences():
 
 
 def config(model, folder, **options):
+    epochs, learning_rate = MODELS[model]
     settings = {
         "units": 64,
         "layers": 1,
         "dropout": 0.0,
         "recurrent_dropout": 0.0,
         "label_smoothing": 0.0,
-        "vocabulary_size": 60,
-        "epochs": 30,
+        "vocabulary_size": 46,  # almost a piece a word: about ten pieces a sentence
+        "epochs": epochs,
         "average": 1,
-        "batch_tokens": 512,
+        "batch_tokens": 256,  # small batches: an epoch has many steps
         "num_buckets": 1,
-        "learning_rate": 0.01,
-        "warmup_steps": 20,
-        "max_length": 30,
+        "learning_rate": learning_rate,
+        "warmup_steps": 10,
+        "max_length": 20,
         "length_penalty": 0.0,
+        "beam_width": 2,
+        "num_results": 2,
     }
     output = str(folder / model)
     return translate.Config(
@@ -69,9 +80,9 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("translate")
     (folder / "toy").mkdir()
     english, german = zip(*sentences(), strict=True)
-    for split, count in {"train": 200, "val": 40}.items():  # dev is to be learnt by heart too
+    for split in ("train", "val"):  # all are to be learnt by heart
         for language, lines in {"en": english, "de": german}.items():
-            text = "\n".join(lines[:count]) + "\n"
+            text = "\n".join(lines) + "\n"
             (folder / "toy" / f"{split}.{language}").write_text(text, encoding="utf-8")
     return folder
 
@@ -82,18 +93,23 @@ def runs(folder):
     return {name: folder / name for name in MODELS if translate.train(config(name, folder))}
 
 
+@pytest.fixture(scope="module")
+def saved_models(runs, folder):
+    """The four models, exported: {name: version folder}."""
+    return {name: export_runs([run], folder / "saved" / name) for name, run in runs.items()}
+
+
 @pytest.mark.parametrize("model", MODELS)
-def test_each_model_gives_the_sentences_back(runs, model):
+def test_each_model_gives_the_sentences_back(runs, saved_models, model):
     english, german = zip(*sentences(), strict=True)
     last = json.loads((runs[model] / "metrics.jsonl").read_text().splitlines()[-1])
     assert last["loss"] < 0.05
     assert last["bleu"] > 99.9
-    path = export_runs([runs[model]], runs[model] / "saved_models")
-    loaded = SavedModel(path)("serving_default", text=list(english))
-    assert [text.decode() for text in loaded["text"]] == list(german)
+    answers = SavedModel(saved_models[model])("serving_default", text=list(english))
+    assert [text.decode() for text in answers["text"]] == list(german)
 
 
-def test_runs_are_exported_as_an_ensemble(runs, folder, tmp_path):
+def test_runs_are_exported_as_an_ensemble(runs, saved_models, folder, tmp_path):
     members = [runs["bahdanau"], runs["transformer"]]
     path = export_runs(members, folder / "both", {"length_penalty": 0.5, "beam_width": 3})
     moved = shutil.copytree(path, tmp_path / "elsewhere" / "1")
@@ -105,10 +121,8 @@ def test_runs_are_exported_as_an_ensemble(runs, folder, tmp_path):
     assert pipeline.search["length_penalty"] == 0.5
     # The probability of a target is the mean, which no member's can be far above.
     one, other, both = (
-        (zoo.load(p) if p == moved else zoo.load(export_runs([p], tmp_path / p.name))).score(
-            ["A dog sees my car."], ["Ein Hund mein Auto sieht."]
-        )["log_prob"][0]
-        for p in (*members, moved)
+        zoo.load(path).score(["Ida sees my car."], ["Ida mein Auto sieht."])["log_prob"][0]
+        for path in (saved_models["bahdanau"], saved_models["transformer"], moved)
     )
     assert min(one, other) - 1e-5 <= both <= max(one, other) + 1e-5
     about = json.loads((moved / "zoo.json").read_text())
@@ -117,29 +131,58 @@ def test_runs_are_exported_as_an_ensemble(runs, folder, tmp_path):
     assert "## Training, member 2" in (moved / "README.md").read_text()
 
 
+def test_an_export_as_float16_is_scored_again(runs, saved_models, tmp_path):
+    path = export_runs([runs["transformer"]], tmp_path / "half", float16=True)
+    about = json.loads((path / "zoo.json").read_text())
+    assert about["float16"]
+    assert about["scores"]["bleu"]["score"] > 99.9
+    english, german = zip(*sentences(), strict=True)
+    half, whole = (
+        SavedModel(folder)("serving_default", text=list(english))
+        for folder in (path, saved_models["transformer"])
+    )
+    assert [text.decode() for text in half["text"]] == list(german)
+    np.testing.assert_allclose(half["score"], whole["score"], atol=1e-2)
+    weights = [folder / "variables" for folder in (path, saved_models["transformer"])]
+    one, other = (sum(f.stat().st_size for f in folder.iterdir()) for folder in weights)
+    assert one < 0.6 * other
+
+
 def test_runs_with_other_tokenizers_make_no_ensemble(runs, folder, tmp_path):
-    alone = config("luong", folder, epochs=1, joint=False, vocabulary_size=32)
+    alone = config("seq2seq", folder, epochs=1, joint=False, vocabulary_size=32)
     alone.output = str(tmp_path / "separate")
     translate.train(alone)
-    with pytest.raises(ValueError, match="the same tokenizers.* Received: .*luong and .*separate"):
-        export_runs([runs["luong"], alone.output], tmp_path / "saved_models")
+    with pytest.raises(
+        ValueError, match="the same tokenizers.* Received: .*seq2seq and .*separate"
+    ):
+        export_runs([runs["seq2seq"], alone.output], tmp_path / "saved_models")
     # Two vocabularies and two tables of embeddings: it exports by itself.
     pipeline = zoo.load(export_runs([alone.output], tmp_path / "saved_models"))
     assert not pipeline.model.share_embeddings
     assert pipeline.target_tokenizer.serialize() != pipeline.source_tokenizer.serialize()
 
 
-def test_another_beam_and_published_bleu(runs, folder, tmp_path, monkeypatch, capsys):
-    path = export_runs([runs["luong"]], tmp_path / "saved_models")
+def test_another_beam_and_published_bleu(saved_models, tmp_path, monkeypatch, capsys):
     english, german = zip(*sentences()[:20], strict=True)
     (tmp_path / "en").write_text("\n".join(english), encoding="utf-8")
     tokenized = [line.lower().replace(".", " .") for line in german]
     (tmp_path / "de").write_text("\n".join(tokenized), encoding="utf-8")
     files = ["--source", str(tmp_path / "en"), "--reference", str(tmp_path / "de")]
     options = ["--comparable", "--beam-width", "1", "--length-penalty", "0.3"]
-    monkeypatch.setattr(sys, "argv", ["zoo", "evaluate", str(path), *files, *options])
+    monkeypatch.setattr(
+        sys, "argv", ["zoo", "evaluate", str(saved_models["luong"]), *files, *options]
+    )
     main()
     scores = json.loads(capsys.readouterr().out)
     assert set(scores) == {"comparable_bleu"}
     assert scores["comparable_bleu"]["score"] > 99.9
     assert "case:lc|tok:moses-de-sacremoses" in scores["comparable_bleu"]["signature"]
+
+
+def test_the_picture_of_a_translation(saved_models, tmp_path, monkeypatch, capsys):
+    options = ["Ida hears my boat.", "--output", str(tmp_path / "heat.svg"), "--words"]
+    monkeypatch.setattr(sys, "argv", ["zoo", "plot", str(saved_models["bahdanau"]), *options])
+    main()
+    assert capsys.readouterr().err == ""
+    labels = re.findall(r"<!-- (.*?) -->", (tmp_path / "heat.svg").read_text("utf-8"))
+    assert labels[:8] == ["Ida", "hears", "my", "boat.", "Ida", "mein", "Boot", "hört."]

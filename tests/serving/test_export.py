@@ -79,6 +79,39 @@ def test_it_answers_as_the_pipeline_in_a_process_without_the_zoo(pipeline, tmp_p
     close(score["log_prob"][4:], texts["scores"][4:, 1], 1e-4)
 
 
+def test_weights_of_float16_take_half_the_space(pipeline, folder, tmp_path):
+    about = {"recipe": "tiny"}
+    made = export(pipeline, tmp_path / "here" / "tiny", about, WORDS, float16=True)
+    moved = made.parents[1].rename(tmp_path / "elsewhere") / "tiny" / "1"
+    data = "variables/variables.data-00000-of-00001"
+    floats = 4 * pipeline.model.count_params()
+    saved = (folder / data).stat().st_size - (moved / data).stat().st_size
+    assert saved == pytest.approx(floats / 2, rel=0.1)
+    # Computed in float32: the answers are those of the model, but for rounded weights.
+    (answer,) = serve(moved, [("serving_default", {"text": WORDS})], tmp_path)
+    texts = pipeline(WORDS)
+    assert answer["text"].tolist() == texts["text"].numpy().tolist()
+    close(answer["score"], texts["score"], 1e-2)
+    loaded = zoo.load(moved)
+    for ours, theirs in zip(loaded.model.weights, pipeline.model.weights, strict=True):
+        assert ours.dtype == "float32"
+        np.testing.assert_array_equal(ours.numpy(), theirs.numpy().astype("float16"))
+    close(loaded(WORDS)["scores"], answer["scores"], 1e-4)
+    # The model itself has changed in nothing.
+    assert pipeline(WORDS)["scores"].numpy().tolist() == texts["scores"].numpy().tolist()
+    assert "float16" in (moved / "README.md").read_text()
+    assert "float16" not in (folder / "README.md").read_text()
+
+
+def test_a_weight_that_float16_cannot_hold_is_told(tmp_path):
+    pipeline = tiny_pipeline()
+    bias = pipeline.model.decoder.output_dense.bias
+    bias.assign(bias.numpy() + 1e5)
+    with pytest.raises(ValueError, match=r"float16 ends at 65504. .*bias of 1000"):
+        export(pipeline, tmp_path / "tiny", float16=True)
+    assert list((tmp_path / "tiny").iterdir()) == []
+
+
 def test_anything_is_answered(folder, tmp_path):
     rng = np.random.default_rng(1)
     noise = [rng.bytes(rng.integers(0, 40)) for _ in range(2000)]

@@ -73,7 +73,7 @@ def load_examples(data, split, source=None, target=None, cache=None):
 def _prepare(builder):
     try:
         with contextlib.redirect_stdout(None):  # it would speak of a download
-            builder.download_and_prepare()
+            _prepare_or_take(builder)
     except (OSError, tfds.download.DownloadError) as error:
         if not isinstance(builder, Multi30k) or builder.folder:
             raise
@@ -84,6 +84,21 @@ def _prepare(builder):
         ) from error
 
 
+def _prepare_or_take(builder):
+    """Prepares a data set, or takes what another process has prepared in the meantime.
+
+    Each prepares in a folder of its own and renames it: what has the right name is whole.
+    """
+    try:
+        builder.download_and_prepare()
+    except Exception:
+        if not builder.data_path.exists():
+            raise
+        builder.info.read_from_directory(builder.data_dir)
+    if not builder.info.initialized:  # it was there before this one began, but not long before
+        builder.info.read_from_directory(builder.data_dir)
+
+
 def _load_tfds(name, split, source, target, cache):
     try:
         builder = tfds.builder(name, data_dir=cache)
@@ -92,7 +107,7 @@ def _load_tfds(name, split, source, target, cache):
             "`data` must name a data set of tensorflow-datasets. "
             f"Received: tfds:{name}, which it does not know"
         ) from error
-    builder.download_and_prepare()
+    _prepare_or_take(builder)
     _require_split(builder, split)
     keys = (source, target) if source else builder.info.supervised_keys
     if not keys or any(key not in builder.info.features for key in keys):

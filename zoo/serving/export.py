@@ -3,6 +3,7 @@ import pathlib
 import shutil
 import tempfile
 
+import keras
 import tensorflow as tf
 from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 
@@ -13,7 +14,7 @@ from zoo.serving.saved_model import ABOUT, describe_weights
 SIGNATURES = {"serving_default": ("text",), "align": ("text",), "score": ("text", "target")}
 
 
-def export(pipeline, output, about=None, examples=("",)):
+def export(pipeline, output, about=None, examples=("",), float16=False):
     """Writes a pipeline as the next version of a SavedModel, whole or not at all.
 
     The three functions of the pipeline become the signatures serving_default, align and score, in
@@ -25,6 +26,8 @@ def export(pipeline, output, about=None, examples=("",)):
         output: path, saved_models/NAME.
         about: dict for zoo.json and the card: recipe, config, data, scores, training.
         examples: list of str, the texts of the warm-up requests.
+        float16: bool, whether weights take half the space on disk. The SavedModel computes in
+            float32 all the same, and `zoo.load` gives float32 weights back.
 
     Returns the folder of the new version.
 
@@ -45,6 +48,7 @@ def export(pipeline, output, about=None, examples=("",)):
     about = {
         "zoo": zoo.__version__,
         **(about or {}),
+        "float16": float16,
         "weights": describe_weights(pipeline.model),
         "pipeline": pipeline.get_config(),
     }
@@ -52,9 +56,9 @@ def export(pipeline, output, about=None, examples=("",)):
     part = pathlib.Path(tempfile.mkdtemp(prefix=".part-", dir=output))
     try:
         part.chmod(0o755)
-        module, signatures = _module(pipeline)
+        module, signatures = _module(pipeline, float16)
         tf.saved_model.save(module, str(part), signatures=signatures)
-        _write_warm_up(pipeline, examples, part / "assets.extra")
+        _write_warm_up(signatures["serving_default"], examples, part / "assets.extra")
         text = json.dumps(about, ensure_ascii=False, indent=1)
         (part / ABOUT).write_text(text + "\n", encoding="utf-8")
         folder = output / str(max([0, *_taken(output)]) + 1)
@@ -69,18 +73,36 @@ def _taken(output):
     return [int(p.name) for p in output.iterdir() if p.name.isdecimal()]
 
 
-def _module(pipeline):
+def _module(pipeline, float16):
     """What is saved: weights and tokenizers, once each, and the functions on them."""
     module = tf.Module()
-    module.weights = [variable.value for variable in pipeline.model.weights]
+    variables = pipeline.model.weights
+    module.weights = [_half(v) if float16 else v.value for v in variables]
     module.tokenizers = [pipeline.source_tokenizer, pipeline.target_tokenizer]
+
+    def on_stored(function):
+        """The function, with the stored weights in place of the model's."""
+
+        def run(**columns):
+            # Here, at the top of the graph, a weight is cast once a call and not once a step.
+            pairs = [
+                (variable, tf.cast(stored, variable.dtype))
+                for variable, stored in zip(variables, module.weights, strict=True)
+            ]
+            with keras.StatelessScope(state_mapping=pairs):
+                return function(**columns)
+
+        return run if float16 else function
+
     functions = {
         "serving_default": pipeline.decode,
         "align": pipeline.align,
         "score": pipeline.score,
     }
     signatures = {
-        signature: tf.function(functions[signature], autograph=False).get_concrete_function(
+        signature: tf.function(
+            on_stored(functions[signature]), autograph=False
+        ).get_concrete_function(
             **{name: tf.TensorSpec((None,), tf.string, name=name) for name in names}
         )
         for signature, names in SIGNATURES.items()
@@ -88,10 +110,23 @@ def _module(pipeline):
     return module, signatures
 
 
-def _write_warm_up(pipeline, examples, folder):
+def _half(variable):
+    """A weight of the model as a variable of half the size."""
+    if variable.dtype != "float32":
+        return variable.value
+    largest, most = float(tf.reduce_max(tf.abs(variable.value))), float(tf.float16.max)
+    if largest > most:
+        raise ValueError(
+            f"float16 ends at {most:g}. Received: a weight {variable.path} of {largest:g}. "
+            "Export without float16"
+        )
+    return tf.Variable(tf.cast(variable.value, tf.float16))
+
+
+def _write_warm_up(decode, examples, folder):
     """Requests that TF Serving replays at load, for each signature, at batch sizes 1 and 8."""
     texts = [text.encode("utf-8") for text in examples or [""]]
-    targets = pipeline(texts)["text"].numpy().tolist()
+    targets = decode(text=tf.constant(texts))["text"].numpy().tolist()
     folder.mkdir()
     with tf.io.TFRecordWriter(str(folder / "tf_serving_warmup_requests")) as writer:
         for size in (1, 8):
@@ -121,7 +156,8 @@ def card(about, name, version):
     search = ", ".join(f"{key} {value}" for key, value in about["pipeline"]["search"].items())
     lines += [
         f"Searched with {search}; sources are read up to "
-        f"{about['pipeline']['max_source_length']} tokens.",
+        f"{about['pipeline']['max_source_length']} tokens."
+        + (" Weights are stored as float16." if about["float16"] else ""),
         "",
     ]
     training = about.get("training", {})

@@ -1,5 +1,7 @@
 import pathlib
 
+import tensorflow as tf
+
 from zoo.evaluation.metrics import evaluate
 from zoo.layers import Ensemble, EnsembleEncoder
 from zoo.models import Seq2Seq
@@ -9,29 +11,32 @@ from zoo.training.progress import duration
 from zoo.training.run import read_about, read_checkpoint
 
 
-def export_runs(runs, output, search=None, report=lambda text: None):
+def export_runs(runs, output, search=None, float16=False, report=lambda text: None):
     """Writes the best model of a run's folder as the next version of a SavedModel.
 
     The models of several runs become one, an ensemble, which takes the mean of their probabilities.
-    What no training has scored, an ensemble or another search, is scored here on the dev examples
-    of the first run.
+    What no training has scored (an ensemble, another search, rounded weights) is scored here on the
+    dev examples of the first run.
 
     Arguments:
         runs: paths of runs. Several must have the same tokenizers.
         output: path, saved_models/NAME.
         search: dict of arguments of `BeamSearchDecoder` in place of the first run's.
+        float16: bool, whether weights take half the space on disk; see `zoo.serving.export`.
         report: a function that is told what is going on.
 
     Returns the folder of the version.
     """
     runs = [pathlib.Path(run) for run in runs]
     about = read_about(runs[0])
-    pipelines = [_best(run) for run in runs]
+    pipelines = [best_pipeline(run) for run in runs]
     pipeline = pipelines[0] if len(runs) == 1 else _ensemble(runs, pipelines)
     scores = read_checkpoint(runs[0], "best")[1]["scores"]
     if search:
         pipeline = pipeline.with_search(**search)
-    if search or len(runs) > 1:
+    if float16:
+        _round(pipeline.model)
+    if search or float16 or len(runs) > 1:
         dev = read_json(runs[0] / "dev.json")
         report(f"scoring {len(dev['sources'])} dev examples")
         texts = pipeline(dev["sources"])["text"].numpy()
@@ -45,11 +50,12 @@ def export_runs(runs, output, search=None, report=lambda text: None):
         "data": about["data"],
         "training": trainings[0] if len(runs) == 1 else {"members": trainings},
     }
-    return export(pipeline, output, described, about["examples"])
+    return export(pipeline, output, described, about["examples"], float16)
 
 
-def _best(run):
-    """The pipeline of a run with the weights that had the best score."""
+def best_pipeline(run):
+    """The pipeline of a run's folder, with the weights that had the best score."""
+    run = pathlib.Path(run)
     read_about(run)  # says so where there is no run
     if not (run / "checkpoints" / "best.npz").exists():
         raise FileNotFoundError(f"{run} has no scored model yet: train it for an epoch at least")
@@ -58,6 +64,13 @@ def _best(run):
     for variable, array in zip(pipeline.model.weights, weights, strict=True):
         variable.assign(array)
     return pipeline
+
+
+def _round(model):
+    """What the weights are once float16 has held them."""
+    for variable in model.weights:
+        if variable.dtype == "float32":
+            variable.assign(tf.cast(tf.cast(variable.value, tf.float16), tf.float32))
 
 
 def _ensemble(runs, pipelines):
