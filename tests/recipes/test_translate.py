@@ -7,7 +7,6 @@ import re
 import shutil
 import sys
 
-import numpy as np
 import pytest
 
 import zoo
@@ -111,7 +110,8 @@ def test_each_model_gives_the_sentences_back(runs, saved_models, model):
 
 def test_runs_are_exported_as_an_ensemble(runs, saved_models, folder, tmp_path):
     members = [runs["bahdanau"], runs["transformer"]]
-    path = export_runs(members, folder / "both", {"length_penalty": 0.5, "beam_width": 3})
+    search = {"length_penalty": 0.5, "beam_width": 3}
+    path = export_runs(members, folder / "both", search, float16=True)
     moved = shutil.copytree(path, tmp_path / "elsewhere" / "1")
     english, german = zip(*sentences()[:20], strict=True)
     answers = SavedModel(moved)("serving_default", text=list(english))
@@ -119,33 +119,21 @@ def test_runs_are_exported_as_an_ensemble(runs, saved_models, folder, tmp_path):
     assert answers["texts"].shape == (20, 3)
     pipeline = zoo.load(moved)
     assert pipeline.search["length_penalty"] == 0.5
-    # The probability of a target is the mean, which no member's can be far above.
+    # The probability of a target is the mean, which no member's can be above but for rounding.
     one, other, both = (
         zoo.load(path).score(["Ida sees my car."], ["Ida mein Auto sieht."])["log_prob"][0]
         for path in (saved_models["bahdanau"], saved_models["transformer"], moved)
     )
-    assert min(one, other) - 1e-5 <= both <= max(one, other) + 1e-5
+    assert min(one, other) - 1e-2 <= both <= max(one, other) + 1e-2
     about = json.loads((moved / "zoo.json").read_text())
     assert about["scores"]["bleu"]["score"] > 99.9  # measured, as no training did
     assert len(about["training"]["members"]) == 2
+    sizes = [
+        (folder / "variables" / "variables.data-00000-of-00001").stat().st_size
+        for folder in (moved, saved_models["bahdanau"], saved_models["transformer"])
+    ]
+    assert sizes[0] < 0.6 * sum(sizes[1:])
     assert "## Training, member 2" in (moved / "README.md").read_text()
-
-
-def test_an_export_as_float16_is_scored_again(runs, saved_models, tmp_path):
-    path = export_runs([runs["transformer"]], tmp_path / "half", float16=True)
-    about = json.loads((path / "zoo.json").read_text())
-    assert about["float16"]
-    assert about["scores"]["bleu"]["score"] > 99.9
-    english, german = zip(*sentences(), strict=True)
-    half, whole = (
-        SavedModel(folder)("serving_default", text=list(english))
-        for folder in (path, saved_models["transformer"])
-    )
-    assert [text.decode() for text in half["text"]] == list(german)
-    np.testing.assert_allclose(half["score"], whole["score"], atol=1e-2)
-    weights = [folder / "variables" for folder in (path, saved_models["transformer"])]
-    one, other = (sum(f.stat().st_size for f in folder.iterdir()) for folder in weights)
-    assert one < 0.6 * other
 
 
 def test_runs_with_other_tokenizers_make_no_ensemble(runs, folder, tmp_path):
