@@ -26,6 +26,7 @@ from zoo.data.examples import Examples
 from zoo.data.pairs import Report
 from zoo.evaluation.metrics import evaluate
 from zoo.training.export_run import best_pipeline
+from zoo.training.learn import learn
 from zoo.training.settings import Settings
 
 MODELS = {"seq2seq": "without attention", "bahdanau": "with attention"}
@@ -81,7 +82,8 @@ def train(config):
         settings["output"] = runs[model] = f"{config.output}/{model}"
         names = {field.name for field in dataclasses.fields(translate.Config)}
         settings = {name: value for name, value in settings.items() if name in names}
-        translate.learn(translate.Config(**settings), texts, dev)
+        own = translate.Config(**settings)
+        learn(own, translate.__file__, texts, dev, translate.build, translate.METRICS)
 
     # 3. What each answers, and how good that is by the length of the source.
     lengths = np.array([len(source.split()) for source in dev.sources])

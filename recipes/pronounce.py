@@ -33,11 +33,10 @@ from zoo import (
     TransformerEncoder,
 )
 from zoo.cli import main
-from zoo.data import Batches, load_examples
+from zoo.data import load_examples
 from zoo.serving import Pipeline
 from zoo.text import CharacterTokenizer, SymbolTokenizer
-from zoo.training.fit import fit
-from zoo.training.run import Run
+from zoo.training.learn import learn
 from zoo.training.settings import Settings
 
 
@@ -73,30 +72,15 @@ class Config(Settings):
 
 
 def train(config):
-    # 1. The data: words, and for each a list of pronunciations.
+    # Words, and for each a list of pronunciations.
     words = load_examples(config.data, "train")
     dev = load_examples(config.data, "validation")
     print(f"train: {words.report}\ndev: {dev.report}")
-    run = Run(config, __file__, {"train": words, "dev": dev})
-    spellings, sounds = words.pairs()
-
-    # 2. The model, between the tokenizers of letters and phonemes.
-    pipeline = run.pipeline(lambda: build(config, spellings, sounds))
-    print(f"{pipeline.model.count_params():,} parameters")
-
-    # 3. The training, with dev scored by beam search after each epoch.
-    batches = Batches(
-        pipeline.source_tokenizer.tokenize(spellings).to_list(),
-        pipeline.target_tokenizer.tokenize(sounds).to_list(),
-        batch_tokens=config.batch_tokens,
-        num_buckets=config.num_buckets,
-        max_length=config.max_length,
-        seed=config.seed,
-    )
-    return fit(run, pipeline, batches, dev, metrics=("wer", "per"))
+    return learn(config, __file__, words, dev, build, metrics=("wer", "per"))
 
 
 def build(config, spellings, sounds):
+    """Text in, text out: the model between the tokenizers of letters and phonemes."""
     letters = CharacterTokenizer.train(spellings, lowercase=True)
     phonemes = SymbolTokenizer.train(sounds)
     make = {"transformer": transformer, "recurrent": recurrent}[config.model]

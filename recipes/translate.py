@@ -24,23 +24,15 @@ from typing import Literal
 
 import keras
 
-from zoo import (
-    AttentionCell,
-    BahdanauAttention,
-    LuongAttention,
-    RecurrentDecoder,
-    RecurrentEncoder,
-    Seq2Seq,
-    TransformerDecoder,
-    TransformerEncoder,
-)
+import zoo
 from zoo.cli import main
-from zoo.data import Batches, load_examples
+from zoo.data import load_examples
 from zoo.serving import Pipeline
 from zoo.text import SentencePieceTokenizer
-from zoo.training.fit import fit
-from zoo.training.run import Run
+from zoo.training.learn import learn
 from zoo.training.settings import Settings
+
+METRICS = ("bleu", "chrf")
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -88,34 +80,15 @@ class Config(Settings):
 
 
 def train(config):
-    # 1. The data: sentences, and for each a list of translations (one, mostly).
+    # Sentences, and for each a list of translations (one, mostly).
     texts = load_examples(config.data, "train", config.source, config.target)
     dev = load_examples(config.data, "validation", config.source, config.target)
     print(f"train: {texts.report}\ndev: {dev.report}")
-    return learn(config, texts, dev)
-
-
-def learn(config, texts, dev):
-    run = Run(config, __file__, {"train": texts, "dev": dev})
-    sources, targets = texts.pairs()
-
-    # 2. The model, between the tokenizers of both languages.
-    pipeline = run.pipeline(lambda: build(config, sources, targets))
-    print(f"{pipeline.model.count_params():,} parameters")
-
-    # 3. The training, with dev translated by beam search after each epoch.
-    batches = Batches(
-        pipeline.source_tokenizer.tokenize(sources).to_list(),
-        pipeline.target_tokenizer.tokenize(targets).to_list(),
-        batch_tokens=config.batch_tokens,
-        num_buckets=config.num_buckets,
-        max_length=config.max_length,
-        seed=config.seed,
-    )
-    return fit(run, pipeline, batches, dev, metrics=("bleu", "chrf"))
+    return learn(config, __file__, texts, dev, build, METRICS)
 
 
 def build(config, sources, targets):
+    """Text in, text out: the model between the tokenizers of both languages."""
     if config.joint:
         reads = writes = SentencePieceTokenizer.train([*sources, *targets], config.vocabulary_size)
     else:
@@ -129,56 +102,39 @@ def build(config, sources, targets):
         "max_length": 2 * config.max_length,
         "length_penalty": config.length_penalty,
     }
-    model = Seq2Seq(*parts, share_embeddings=config.joint)
+    model = zoo.Seq2Seq(*parts, share_embeddings=config.joint)
     limits = {"max_source_length": 2 * config.max_length, "length_ratio": 2.0}
     return Pipeline(model, reads, writes, search, **limits)
 
 
 def transformer(reads, writes, config):
-    units = config.units or 128
-    sizes = {
-        "dim": units,
-        "num_layers": config.layers or 4,
-        "num_heads": 4,
-        "feedforward_dim": 2 * units,
-        "dropout": config.dropout,
-    }
-    decoder = TransformerDecoder(writes, tie_embeddings=True, **sizes)
-    return TransformerEncoder(reads, **sizes), decoder
+    units, layers = config.units or 128, config.layers or 4
+    sizes = {"dim": units, "num_layers": layers, "feedforward_dim": 2 * units}
+    sizes |= {"num_heads": 4, "dropout": config.dropout}
+    decoder = zoo.TransformerDecoder(writes, tie_embeddings=True, **sizes)
+    return zoo.TransformerEncoder(reads, **sizes), decoder
 
 
 def recurrent(reads, writes, config):
     units, layers = config.units or 512, config.layers or 1
-    half = units // 2
+    half, dropped = units // 2, {"recurrent_dropout": config.recurrent_dropout}
     kind = "gru" if config.model == "bahdanau" else "lstm"
     make = {"gru": keras.layers.GRUCell, "lstm": keras.layers.LSTMCell}[kind]
-    cells = [make(units, recurrent_dropout=config.recurrent_dropout) for _ in range(layers)]
+    cells = [make(units, **dropped) for _ in range(layers)]
     cell = keras.layers.StackedRNNCells(cells) if layers > 1 else cells[0]
     # What the cell gives is as wide as an embedding, whose weights the output layer has.
     emits = {"attention_size": half, "activation": "tanh"}
     if config.model == "bahdanau":
-        cell = AttentionCell(cell, BahdanauAttention(half), query="previous_state", **emits)
+        attention = zoo.BahdanauAttention(half)
+        cell = zoo.AttentionCell(cell, attention, query="previous_state", **emits)
     elif config.model == "luong":
-        cell = AttentionCell(cell, LuongAttention("general"), query="output", **emits)
+        cell = zoo.AttentionCell(cell, zoo.LuongAttention("general"), query="output", **emits)
     dim = units if config.model == "seq2seq" else half
-    encoder = RecurrentEncoder(
-        reads,
-        dim,
-        half,  # in each direction
-        cell=kind,
-        num_layers=layers,
-        bidirectional=True,
-        dropout=config.dropout,
-        recurrent_dropout=config.recurrent_dropout,
-    )
-    decoder = RecurrentDecoder(
-        writes,
-        dim,
-        cell,
-        feed_summary=config.model == "seq2seq",  # all that it ever sees of the source
-        dropout=config.dropout,
-        tie_embeddings=True,
-    )
+    reading = {"cell": kind, "num_layers": layers, "bidirectional": True, **dropped}
+    encoder = zoo.RecurrentEncoder(reads, dim, half, dropout=config.dropout, **reading)
+    # The summary is all that a model without attention ever sees of the source.
+    writing = {"feed_summary": config.model == "seq2seq", "tie_embeddings": True}
+    decoder = zoo.RecurrentDecoder(writes, dim, cell, dropout=config.dropout, **writing)
     return encoder, decoder
 
 

@@ -1,0 +1,31 @@
+from zoo.data import Batches
+from zoo.training.fit import fit
+from zoo.training.run import Run
+
+
+def learn(config, recipe, texts, dev, build, metrics):
+    """Trains a recipe's model on pairs of texts, from wherever its run stands.
+
+    Arguments:
+        config: a `Settings`, the recipe's.
+        recipe: the recipe's file, or its name.
+        texts, dev: `Examples` to train on and to score after each epoch by beam search.
+        build: a function of the config, the sources and the targets (lists of str) that makes a
+            `Pipeline`; a run that is there has its own.
+        metrics: names out of `zoo.evaluation.metrics.METRICS`; the first one decides what is best.
+
+    Returns the scores of the best epoch, as `fit` does.
+    """
+    run = Run(config, recipe, {"train": texts, "dev": dev})
+    sources, targets = texts.pairs()
+    pipeline = run.pipeline(lambda: build(config, sources, targets))
+    print(f"{pipeline.model.count_params():,} parameters")
+    batches = Batches(
+        pipeline.source_tokenizer.tokenize(sources).to_list(),
+        pipeline.target_tokenizer.tokenize(targets).to_list(),
+        batch_tokens=config.batch_tokens,
+        num_buckets=config.num_buckets,
+        max_length=config.max_length,
+        seed=config.seed,
+    )
+    return fit(run, pipeline, batches, dev, metrics)
