@@ -7,6 +7,7 @@ from keras import ops
 
 from zoo.layers import checks
 from zoo.layers.named_arguments import NamedArguments
+from zoo.layers.reshape import reshape
 
 MASKED = -1e9  # the score of a masked position, before the softmax
 
@@ -24,11 +25,9 @@ def project(inputs, kernel):
 
     Written out, because XLA cannot differentiate tensordot in a loop over a batch of unknown size.
     """
-    batch, time = ops.shape(inputs)[:2]
     rows = ops.reshape(inputs, (-1, inputs.shape[-1]))  # (batch * time, dim)
-    return ops.reshape(
-        ops.matmul(rows, ops.cast(kernel, inputs.dtype)), (batch, time, kernel.shape[-1])
-    )
+    product = ops.matmul(rows, ops.cast(kernel, inputs.dtype))
+    return reshape(product, (*ops.shape(inputs)[:2], kernel.shape[-1]))
 
 
 def masked_softmax(scores, mask):

@@ -6,6 +6,7 @@ States are flat lists here: [h] for a GRU, [h, c] for an LSTM, [h, c, h, c] for 
 import keras
 from keras import ops
 
+from zoo.layers.reshape import reshape
 from zoo.layers.scan import reset_dropout, scan
 
 
@@ -62,7 +63,7 @@ def run_cell(cell, inputs, states, training=None):
     outputs, states = cell(inputs, states, training=training)
     results = [outputs, *keras.tree.flatten(states)]
     results = [ops.cast(x, dtype) for x, dtype in zip(results, dtypes, strict=True)]
-    outputs, *states = [ops.reshape(x, (batch, beam, x.shape[-1])) for x in results]
+    outputs, *states = [reshape(x, (batch, beam, x.shape[-1])) for x in results]
     return outputs, states
 
 

@@ -6,6 +6,7 @@ from keras import ops
 from zoo.layers.attention import masked_softmax
 from zoo.layers.dense import Dense
 from zoo.layers.dropout import Dropout
+from zoo.layers.reshape import reshape
 
 
 class HeadAttention(keras.layers.Layer):
@@ -61,7 +62,7 @@ class HeadAttention(keras.layers.Layer):
         dropped = self.dropout_layer(weights, training=training)
         context = ops.matmul(dropped, values)  # (batch, heads, queries, head_dim)
         context = ops.transpose(context, (0, 2, 1, 3))
-        context = ops.reshape(context, (*ops.shape(context)[:2], self.dim))
+        context = reshape(context, (*ops.shape(context)[:2], self.dim))
         return self.output_dense(context), weights
 
     def call(self, query, memory, mask, training=None):
@@ -69,5 +70,5 @@ class HeadAttention(keras.layers.Layer):
 
     def _heads(self, x):
         """(batch, length, dim) to (batch, heads, length, head_dim)."""
-        x = ops.reshape(x, (*ops.shape(x)[:2], self.num_heads, self.head_dim))
+        x = reshape(x, (*ops.shape(x)[:2], self.num_heads, self.head_dim))
         return ops.transpose(x, (0, 2, 1, 3))
