@@ -123,7 +123,9 @@ class Attention(NamedArguments, keras.layers.Layer):
         if bias is not None:
             query = query + ops.cast(bias, self.compute_dtype)
         hidden = ops.tanh(query[:, :, None, :] + keys[:, None, :, :])
-        return ops.sum(ops.cast(v, self.compute_dtype) * hidden, axis=-1)
+        rows = ops.reshape(hidden, (-1, hidden.shape[-1]))  # one product, and no pass before a sum
+        scores = ops.matmul(rows, ops.cast(v, self.compute_dtype)[:, None])
+        return ops.reshape(scores, ops.shape(hidden)[:-1])
 
     def _require_built(self, method):
         if not self.built:

@@ -61,7 +61,7 @@ class HeadAttention(keras.layers.Layer):
         weights = ops.cast(weights, self.compute_dtype)
         dropped = self.dropout_layer(weights, training=training)
         context = ops.matmul(dropped, values)  # (batch, heads, queries, head_dim)
-        context = ops.transpose(context, (0, 2, 1, 3))
+        context = swapped(context)  # (batch, queries, heads, head_dim)
         context = reshape(context, (*ops.shape(context)[:2], self.dim))
         return self.output_dense(context), weights
 
@@ -70,5 +70,12 @@ class HeadAttention(keras.layers.Layer):
 
     def _heads(self, x):
         """(batch, length, dim) to (batch, heads, length, head_dim)."""
-        x = reshape(x, (*ops.shape(x)[:2], self.num_heads, self.head_dim))
-        return ops.transpose(x, (0, 2, 1, 3))
+        return swapped(reshape(x, (*ops.shape(x)[:2], self.num_heads, self.head_dim)))
+
+
+def swapped(x):
+    """(a, b, c, d) to (a, c, b, d). Nothing moves if b or c is 1, as the length of a step is."""
+    if 1 in x.shape[1:3]:
+        a, b, c, d = ops.shape(x)
+        return reshape(x, (a, c, b, d))
+    return ops.transpose(x, (0, 2, 1, 3))
