@@ -66,6 +66,8 @@ def gather_beams(nest, parents):
             return leaf
         batch, beam, *sizes = ops.shape(leaf)
         rows = reshape(leaf, (batch * beam, *sizes))
-        return ops.take(rows, firsts * beam + parents, axis=0)  # (batch, k, ...)
+        picked = ops.take(rows, firsts * beam + parents, axis=0)
+        # (The shape is said because Keras' `take` of nothing forgets it under JAX.)
+        return reshape(picked, (*ops.shape(parents), *sizes))  # (batch, k, ...)
 
     return keras.tree.map_structure(gather, nest)
