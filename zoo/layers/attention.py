@@ -8,6 +8,7 @@ from keras import ops
 from zoo.layers import checks
 from zoo.layers.named_arguments import NamedArguments
 from zoo.layers.products import product
+from zoo.layers.reshape import reshape
 
 MASKED = -1e9  # the score of a masked position, before the softmax
 
@@ -25,9 +26,8 @@ def project(inputs, kernel):
 
     Written out, because XLA cannot differentiate tensordot in a loop over a batch of unknown size.
     """
-    batch, time = ops.shape(inputs)[:2]
     rows = ops.reshape(inputs, (-1, inputs.shape[-1]))  # (batch * time, dim)
-    return ops.reshape(product((rows, kernel)), (batch, time, kernel.shape[-1]))
+    return reshape(product((rows, kernel)), (*ops.shape(inputs)[:2], kernel.shape[-1]))
 
 
 def masked_softmax(scores, mask):
@@ -123,7 +123,8 @@ class Attention(NamedArguments, keras.layers.Layer):
         if bias is not None:
             query = query + ops.cast(bias, "float32")
         hidden = ops.tanh(query[:, :, None, :] + ops.cast(keys, "float32")[:, None, :, :])
-        scores = ops.matmul(ops.reshape(hidden, (-1, v.shape[0])), ops.cast(v, "float32")[:, None])
+        rows = ops.reshape(hidden, (-1, hidden.shape[-1]))  # one product, and no pass before a sum
+        scores = ops.matmul(rows, ops.cast(v, "float32")[:, None])
         return ops.reshape(scores, ops.shape(hidden)[:-1])
 
     def _require_built(self, method):

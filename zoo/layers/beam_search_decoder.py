@@ -2,11 +2,11 @@ import keras
 from keras import ops
 
 from zoo.layers import checks
-from zoo.layers.hypotheses import NONE, Choice, standing
+from zoo.layers.hypotheses import NONE, Choice, gather_beams, standing
 from zoo.layers.search import Search
-from zoo.layers.vocabulary import log_totals, top_k
+from zoo.layers.vocabulary import best_words, in_chunks, log_totals
 
-FEW = 16  # tokens to pass over, for which it is quicker to look at so many more
+FEW = 2  # chunks with words to pass over, for which it is quicker to look at as many more
 
 
 @keras.saving.register_keras_serializable("zoo")
@@ -113,74 +113,62 @@ class BeamSearchDecoder(Search):
 
     def choose(self, step, hypotheses, logits, allowed):
         # Three kinds of candidates: hypotheses that stay as they are, hypotheses that end now, and
-        # hypotheses that go on, of which only the best `beam_width` per slot can matter.
-        beam = self.beam_width
+        # hypotheses that go on, of which only the best `beam_width` of a source can matter.
+        beam, size = logits.shape[1:]
         is_there = hypotheses.log_probs > NONE / 2
         active = hypotheses.active[:, None]  # (batch, 1)
         grows = active & is_there & ~hypotheses.finished  # (batch, beam)
-
-        best, best_ids, totals = self._going_on(logits, allowed)
-        top = best.shape[-1]
+        chunks, totals, passed_over = self._going_on(logits, allowed)
         base = ops.where(grows, hypotheses.log_probs - totals, NONE)
         may_end = allowed[..., self.end_id]
         end_log_probs = base + ops.where(may_end, logits[:, :, self.end_id], NONE)
-        more_log_probs = ops.reshape(base[:, :, None] + best, (-1, beam * top))
-        log_probs = ops.concatenate(
-            [hypotheses.log_probs, end_log_probs, more_log_probs], axis=1
-        )  # (batch, candidates)
-
-        # A source whose search is over keeps its slots, in their order.
-        slots = ops.arange(beam)
-        stay_scores = ops.where(hypotheses.finished, hypotheses.scores, NONE)
-        stay_scores = ops.where(active, stay_scores, -ops.cast(slots, "float32"))
-        grow_scores = log_probs[:, beam:] / self._length_factor(step + 1)
-        if self.uses_coverage:
+        factor = self._length_factor(step + 1)
+        if not self.uses_coverage:
+            log_probs, words = best_words(chunks, base, beam, passed_over)
+            log_probs = ops.concatenate([end_log_probs, log_probs], axis=1)
+            scores = log_probs / factor
+        else:
             covered = ops.log(ops.clip(hypotheses.coverage, 1e-6, 1.0))
             covered = self.coverage_penalty * ops.sum(covered, axis=-1)  # (batch, beam)
-            grow_scores = grow_scores + ops.concatenate(
-                [covered, ops.repeat(covered, top, axis=1)], axis=1
-            )
-        keys = ops.concatenate([stay_scores, grow_scores], axis=1)
-        # NaN and the impossible rank last.
-        keys = ops.where(
-            ops.concatenate([stay_scores, log_probs[:, beam:]], 1) > NONE / 2, keys, NONE
-        )
-        keys, chosen = ops.top_k(keys, k=beam)  # (batch, beam)
+            ranks, words = best_words(chunks, base + covered * factor, beam, passed_over)
+            of_base, of_covered = gather_beams([base, covered], words // size)
+            of_words = gather_beams(ops.reshape(logits, (-1, beam * size)), words)
+            log_probs = ops.where(ranks > NONE / 2, of_base + of_words, NONE)
+            log_probs = ops.concatenate([end_log_probs, log_probs], axis=1)
+            scores = log_probs / factor + ops.concatenate([covered, of_covered], axis=1)
 
-        # What stays and what ends writes end_id; what goes on writes its own token.
-        parents = ops.concatenate([slots, slots, ops.repeat(slots, top)])  # (candidates,)
-        ends = ops.full_like(hypotheses.last, self.end_id)
-        tokens = ops.concatenate(
-            [ends, ends, ops.reshape(ops.cast(best_ids, "int32"), (-1, beam * top))], axis=1
-        )
+        # NaN and the impossible rank last. A source whose search is over keeps its slots in order.
+        stay_scores = ops.where(hypotheses.finished, hypotheses.scores, NONE)
+        slots = ops.arange(beam)
+        stay_scores = ops.where(active, stay_scores, -ops.cast(slots, "float32"))
+        scores = ops.where(log_probs > NONE / 2, scores, NONE)
+        keys, chosen = ops.top_k(ops.concatenate([stay_scores, scores], axis=1), k=beam)
+
+        # What stays and what ends writes end_id; what goes on writes its own word.
+        log_probs = ops.concatenate([hypotheses.log_probs, log_probs], axis=1)
+        ends = ops.zeros_like(hypotheses.last) + slots * size + self.end_id  # (batch, beam)
+        words = ops.concatenate([ends, ends, words], axis=1)  # slot * size + token
+        log_probs, words = gather_beams([log_probs, words], chosen)
         exists = keys > NONE / 2
-        old_scores = ops.take_along_axis(hypotheses.scores, ops.minimum(chosen, beam - 1), axis=1)
-        stays = chosen < beam
         return Choice(
-            parents=ops.take(parents, chosen),
-            tokens=ops.take_along_axis(tokens, chosen, axis=1),
-            grown=~stays & exists,
-            log_probs=ops.where(exists, ops.take_along_axis(log_probs, chosen, axis=1), NONE),
-            scores=ops.where(stays, old_scores, keys),
+            parents=words // size,
+            tokens=words % size,
+            grown=ops.logical_and(chosen >= beam, exists),
+            log_probs=ops.where(exists, log_probs, NONE),
+            scores=ops.where(active, keys, hypotheses.scores),
         )
 
     def _going_on(self, logits, allowed):
-        """The best tokens that may be written and are no end: their logits (batch, beam, top), ids.
-
-        There may be more than `beam_width` of them. And log(sum(exp(logits))), (batch, beam).
-        """
-        vocabulary_size = logits.shape[-1]
+        """Chunks of the logits of what goes on, log(sum(exp(logits))) (batch, beam), and the ids
+        that the chunks hold though they may not be written or are the end."""
+        chunks = in_chunks(logits)
+        totals = log_totals(logits, chunks)
         passed_over = {self.end_id, *self.forbidden_ids}
-        if len(allowed.shape) == 1 and len(passed_over) <= FEW:
-            # The same few are out of question for all: take more, and look at those alone.
-            best, ids = top_k(logits, min(self.beam_width + len(passed_over), vocabulary_size))
-            totals = log_totals(logits, ids[..., :1])
-            good = ops.logical_and(ops.take(allowed, ids), ops.not_equal(ids, self.end_id))
-            return ops.where(good, best, NONE), ids, totals
-        totals = log_totals(logits)
-        goes_on = ops.not_equal(ops.arange(vocabulary_size), self.end_id)
-        logits = ops.where(ops.logical_and(allowed, goes_on), logits, NONE)
-        return *top_k(logits, min(self.beam_width, vocabulary_size)), totals
+        if len(allowed.shape) > 1 or len({i // chunks.width for i in passed_over}) > FEW:
+            goes_on = ops.not_equal(ops.arange(logits.shape[-1]), self.end_id)
+            chunks = in_chunks(ops.where(ops.logical_and(allowed, goes_on), logits, NONE))
+            passed_over = ()
+        return chunks, totals, passed_over
 
     def can_improve(self, hypotheses, limits):
         # A live hypothesis can at best keep its log_prob until the limit and cover everything.

@@ -7,6 +7,7 @@ import keras
 from keras import ops
 
 from zoo.layers.products import defers_gradients, product
+from zoo.layers.reshape import reshape
 from zoo.layers.scan import reset_dropout, scan
 
 
@@ -64,7 +65,7 @@ def run_cell(cell, inputs, states, training=None):
     outputs, states = run(cell, inputs, states, training)
     results = [outputs, *keras.tree.flatten(states)]
     results = [ops.cast(x, dtype) for x, dtype in zip(results, dtypes, strict=True)]
-    outputs, *states = [ops.reshape(x, (batch, beam, x.shape[-1])) for x in results]
+    outputs, *states = [reshape(x, (batch, beam, x.shape[-1])) for x in results]
     return outputs, states
 
 

@@ -1,6 +1,8 @@
 import keras
 from keras import ops
 
+from zoo.layers.reshape import reshape
+
 
 @keras.saving.register_keras_serializable("zoo")
 class Dense(keras.layers.Dense):
@@ -11,7 +13,7 @@ class Dense(keras.layers.Dense):
             return super().call(inputs, training=training)
         rows = ops.reshape(inputs, (-1, self.kernel.shape[0]))
         outputs = super().call(rows, training=training)
-        return ops.reshape(outputs, (*ops.shape(inputs)[:-1], self.units))
+        return reshape(outputs, (*ops.shape(inputs)[:-1], self.units))
 
 
 def tied_logits(outputs, embeddings, bias):
@@ -19,4 +21,4 @@ def tied_logits(outputs, embeddings, bias):
     rows = ops.reshape(outputs, (-1, embeddings.shape[1]))
     logits = ops.matmul(rows, ops.transpose(ops.cast(embeddings, outputs.dtype)))
     logits = ops.add(logits, ops.cast(bias, outputs.dtype))
-    return ops.reshape(logits, (*ops.shape(outputs)[:-1], embeddings.shape[0]))
+    return reshape(logits, (*ops.shape(outputs)[:-1], embeddings.shape[0]))

@@ -6,6 +6,7 @@ from keras import ops
 from zoo.layers.attention import masked_softmax
 from zoo.layers.dense import Dense
 from zoo.layers.dropout import Dropout
+from zoo.layers.reshape import reshape
 
 
 class HeadAttention(keras.layers.Layer):
@@ -60,8 +61,8 @@ class HeadAttention(keras.layers.Layer):
         weights = ops.cast(weights, self.compute_dtype)
         dropped = self.dropout_layer(weights, training=training)
         context = ops.matmul(dropped, values)  # (batch, heads, queries, head_dim)
-        context = ops.transpose(context, (0, 2, 1, 3))
-        context = ops.reshape(context, (*ops.shape(context)[:2], self.dim))
+        context = swapped(context)  # (batch, queries, heads, head_dim)
+        context = reshape(context, (*ops.shape(context)[:2], self.dim))
         return self.output_dense(context), weights
 
     def call(self, query, memory, mask, training=None):
@@ -69,5 +70,12 @@ class HeadAttention(keras.layers.Layer):
 
     def _heads(self, x):
         """(batch, length, dim) to (batch, heads, length, head_dim)."""
-        x = ops.reshape(x, (*ops.shape(x)[:2], self.num_heads, self.head_dim))
-        return ops.transpose(x, (0, 2, 1, 3))
+        return swapped(reshape(x, (*ops.shape(x)[:2], self.num_heads, self.head_dim)))
+
+
+def swapped(x):
+    """(a, b, c, d) to (a, c, b, d). Nothing moves if b or c is 1, as the length of a step is."""
+    if 1 in x.shape[1:3]:
+        a, b, c, d = ops.shape(x)
+        return reshape(x, (a, c, b, d))
+    return ops.transpose(x, (0, 2, 1, 3))

@@ -5,6 +5,8 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
+from zoo.layers.reshape import reshape
+
 NONE = -1e9  # the log-probability and the score of what does not exist
 
 
@@ -21,15 +23,19 @@ class SearchResult(NamedTuple):
 class Hypotheses(NamedTuple):
     """What a search knows of its hypotheses, apart from the decoder's state."""
 
-    tokens: Any  # (batch, beam, time) int32, end_id where nothing is written yet
+    written: Any  # (batch, beam, time, 2) int32: each token, and the slot whose step wrote it
     last: Any  # (batch, beam) int32, the tokens written last
-    origins: Any  # (batch, beam, time) int32, the slot whose step wrote each token
     lengths: Any  # (batch, beam) int32
     log_probs: Any  # (batch, beam) float32, NONE where a slot is empty
     scores: Any  # (batch, beam) float32
     finished: Any  # (batch, beam) bool
     coverage: Any  # (batch, beam, source_length) float32, the sum of the weights so far
     active: Any  # (batch,) bool, whether the search of this source goes on
+
+    @property
+    def tokens(self):
+        """(batch, beam, time), end_id where nothing is written yet."""
+        return self.written[..., 0]
 
 
 def standing(hypotheses):
@@ -53,15 +59,15 @@ def gather_beams(nest, parents):
 
     Scalars, which all hypotheses share, stay as they are.
     """
-    batch, beam = ops.shape(parents)[0], parents.shape[1]
+    firsts = ops.expand_dims(ops.arange(ops.shape(parents)[0]), 1)  # (batch, 1)
 
     def gather(leaf):
         if len(leaf.shape) == 0:
             return leaf
-        shape = ops.shape(leaf)
-        rows = parents + shape[1] * ops.expand_dims(ops.arange(batch), 1)  # (batch, k)
-        flat = ops.reshape(leaf, (batch * shape[1], *shape[2:]))
-        picked = ops.take(flat, ops.reshape(rows, (-1,)), axis=0)
-        return ops.reshape(picked, (batch, beam, *shape[2:]))
+        batch, beam, *sizes = ops.shape(leaf)
+        rows = reshape(leaf, (batch * beam, *sizes))
+        picked = ops.take(rows, firsts * beam + parents, axis=0)
+        # (The shape is said because Keras' `take` of nothing forgets it under JAX.)
+        return reshape(picked, (*ops.shape(parents), *sizes))  # (batch, k, ...)
 
     return keras.tree.map_structure(gather, nest)

@@ -182,9 +182,10 @@ class Search(NamedArguments, keras.layers.Layer):
                 mask = ops.cast(mask, "bool")
                 coverage = coverage + ops.where(mask, 0.0, 1.0)[:, None, :]
         return Hypotheses(
-            tokens=ops.full((*shape, self.max_length), self.end_id, dtype="int32"),
+            written=ops.broadcast_to(
+                ops.convert_to_tensor([self.end_id, 0], dtype="int32"), (*shape, self.max_length, 2)
+            ),
             last=ops.full(shape, self.start_id, dtype="int32"),
-            origins=ops.zeros((*shape, self.max_length), dtype="int32"),
             lengths=ops.zeros(shape, dtype="int32"),
             log_probs=log_probs,
             scores=log_probs,
@@ -195,18 +196,21 @@ class Search(NamedArguments, keras.layers.Layer):
 
     def _extend(self, step, hypotheses, choice, limits):
         """The hypotheses after a step, from those before it and what was chosen."""
-        old = gather_beams(hypotheses._replace(active=ops.zeros(())), choice.parents)
-        now = ops.equal(ops.arange(self.max_length), step)  # (time,)
+        written, lengths, finished, coverage = gather_beams(
+            [hypotheses.written, hypotheses.lengths, hypotheses.finished, hypotheses.coverage],
+            choice.parents,
+        )
+        now = ops.equal(ops.arange(self.max_length), step)[:, None]  # (time, 1)
+        news = ops.stack([choice.tokens, choice.parents], axis=-1)  # (batch, beam, 2)
         ends = ops.logical_and(choice.grown, ops.equal(choice.tokens, self.end_id))
         new = Hypotheses(
-            tokens=ops.where(now, choice.tokens[:, :, None], old.tokens),
+            written=ops.where(now, news[:, :, None], written),
             last=choice.tokens,
-            origins=ops.where(now, choice.parents[:, :, None], old.origins),
-            lengths=ops.where(choice.grown, step + 1, old.lengths),
+            lengths=ops.where(choice.grown, step + 1, lengths),
             log_probs=choice.log_probs,
             scores=choice.scores,
-            finished=ops.logical_or(old.finished, ends),
-            coverage=old.coverage,
+            finished=ops.logical_or(finished, ends),
+            coverage=coverage,
             active=ops.logical_and(hypotheses.active, step + 1 < limits),
         )
         return new._replace(active=ops.logical_and(new.active, self.can_improve(new, limits)))
@@ -226,8 +230,8 @@ class Search(NamedArguments, keras.layers.Layer):
         exists = best.log_probs > NONE / 2
         lengths = ops.where(exists, best.lengths, 0)
         # The weights of step t stand where the hypothesis stood then: history[t, b, origin].
-        batch, beam = ops.shape(best.origins)[0], self.beam_width
-        rows = ops.expand_dims(ops.arange(batch), (1, 2)) * beam + best.origins
+        batch, beam = ops.shape(lengths)[0], self.beam_width
+        rows = ops.expand_dims(ops.arange(batch), (1, 2)) * beam + best.written[..., 1]
         rows = rows + ops.arange(self.max_length) * (batch * beam)  # (batch, n, time)
         flat = ops.reshape(history[:, :-1], (self.max_length * batch * beam, source_length))
         alignments = ops.take(flat, rows, axis=0)  # (batch, n, time, source_length)

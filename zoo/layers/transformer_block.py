@@ -3,6 +3,7 @@ import keras
 from zoo.layers.dense import Dense
 from zoo.layers.dropout import Dropout
 from zoo.layers.head_attention import HeadAttention
+from zoo.layers.layer_normalization import LayerNormalization
 
 
 class TransformerBlock(keras.layers.Layer):
@@ -41,7 +42,7 @@ class TransformerBlock(keras.layers.Layer):
         self.dropout_layer = Dropout(dropout, dtype=self.dtype_policy)
 
     def _norm(self, name):
-        return keras.layers.LayerNormalization(epsilon=1e-6, dtype=self.dtype_policy, name=name)
+        return LayerNormalization(epsilon=1e-6, dtype=self.dtype_policy, name=name)
 
     def build(self, shape, memory_dim=None):
         self.self_norm.build(shape)

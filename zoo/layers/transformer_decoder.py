@@ -4,6 +4,7 @@ from keras import ops
 from zoo.layers import checks
 from zoo.layers.decoder import Decoder, rows_of
 from zoo.layers.dense import Dense, tied_logits
+from zoo.layers.reshape import reshape
 from zoo.layers.transformer_stack import TransformerStack
 
 
@@ -168,7 +169,7 @@ class TransformerDecoder(TransformerStack, Decoder):
         seen = (where[:, None] >= ops.arange(length))[None]  # (1, time, length)
         # Each hypothesis attends to itself alone: it is a row of its own there.
         x = self.embed(ops.reshape(tokens, (-1, time)), start=position, training=training)
-        x = ops.reshape(x, (batch, beam * time, self.dim))
+        x = reshape(x, (batch, beam * time, self.dim))
         written, all_weights = [], []
         for block, cache, source in zip(self.blocks, state["written"], sources, strict=True):
 
@@ -183,7 +184,7 @@ class TransformerDecoder(TransformerStack, Decoder):
                 shape = (-1, self.num_heads, length, self.dim // self.num_heads)
                 keys, values = (ops.reshape(cache[x], shape) for x in ("keys", "values"))
                 y, _ = block.self_attention.attend(y, keys, values, seen, training=training)
-                return ops.reshape(y, (batch, beam * time, self.dim))
+                return reshape(y, (batch, beam * time, self.dim))
 
             x, weights = block.run(x, attend_self, source, training=training)
             all_weights.append(weights)
@@ -237,9 +238,9 @@ def written_to(cache, new, position):
         new = ops.reshape(new, (-1, dim))
         rows = ops.expand_dims(ops.arange(ops.shape(new)[0]) * length, 1)
         rows = rows + ops.minimum(position, length - 1)  # beyond its end the last is lost
-        return ops.reshape(ops.scatter_update(ops.reshape(cache, (-1, dim)), rows, new), shape)
+        return reshape(ops.scatter_update(ops.reshape(cache, (-1, dim)), rows, new), shape)
     time = ops.shape(new)[2]
     places = ops.arange(length) - position  # of the cache within what is new
     is_new = ops.logical_and(places >= 0, places < time)[:, None]  # (length, 1)
     new = ops.take(new, ops.clip(places, 0, time - 1), axis=2)
-    return ops.where(is_new, ops.reshape(new, shape), cache)
+    return ops.where(is_new, reshape(new, shape), cache)

@@ -1,6 +1,5 @@
-import keras
-
 from zoo.layers import checks
+from zoo.layers.layer_normalization import LayerNormalization
 from zoo.layers.token_positions import POSITIONS, TokenPositions
 from zoo.layers.transformer_block import TransformerBlock
 
@@ -51,7 +50,7 @@ class TransformerStack:
         self.blocks = [
             TransformerBlock(*sizes, dtype=policy, name=f"block_{i}") for i in range(num_layers)
         ]
-        self.norm = keras.layers.LayerNormalization(epsilon=1e-6, dtype=policy, name="norm")
+        self.norm = LayerNormalization(epsilon=1e-6, dtype=policy, name="norm")
 
     def build_stack(self, tokens_shape, memory_dim=None):
         self.embed.build(tokens_shape)
