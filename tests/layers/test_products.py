@@ -1,12 +1,10 @@
 """Gradients that wait until a loop over time is over are those that do not wait."""
 
-import itertools
-
 import keras
 import numpy as np
 import pytest
 
-from tests.tools import close, randomize
+from tests.tools import TableDecoder, close, randomize
 from zoo import (
     AttentionCell,
     BahdanauAttention,
@@ -16,6 +14,7 @@ from zoo import (
     RecurrentEncoder,
     ResidualRNNCells,
     Seq2Seq,
+    TransformerDecoder,
 )
 
 pytestmark = pytest.mark.skipif(
@@ -77,10 +76,18 @@ def require_same_gradients(model):
     assert sum(np.abs(x).max() > 1e-3 for x in plain) > 10  # there was something to compare
 
 
-@pytest.mark.parametrize("cell", CELLS)
 @pytest.mark.parametrize(
-    ("attention", "query", "size"),
-    [*itertools.product(ATTENTIONS, ["output"], [8]), ("bahdanau", "previous_state", None)],
+    ("cell", "attention", "query", "size"),
+    [
+        ("gru", "bahdanau", "previous_state", None),
+        ("gru_reset_before", "general", "output", None),
+        ("gru_without_bias", "monotonic", "previous_state", 8),
+        ("lstm", "general", "output", 8),
+        ("lstm_with_relu", "normalized", "previous_state", None),
+        ("stack", "normalized", "output", 8),
+        ("residual", "monotonic", "output", None),
+        ("simple", "bahdanau", "output", 8),
+    ],
 )
 def test_the_gradients_of_a_decoder_with_attention(cell, attention, query, size):
     cell = AttentionCell(CELLS[cell](), ATTENTIONS[attention](), size, query=query)
@@ -88,8 +95,7 @@ def test_the_gradients_of_a_decoder_with_attention(cell, attention, query, size)
     require_same_gradients(Seq2Seq(encoder, RecurrentDecoder(20, 6, cell)))
 
 
-@pytest.mark.parametrize("kind", ["gru", "lstm", "simple_rnn"])
-@pytest.mark.parametrize("layers", [1, 2])
+@pytest.mark.parametrize(("kind", "layers"), [("gru", 2), ("lstm", 1), ("simple_rnn", 1)])
 def test_the_gradients_of_encoders_and_of_decoders_without_attention(kind, layers):
     encoder = RecurrentEncoder(20, 5, 4, cell=kind, num_layers=layers)
     require_same_gradients(Seq2Seq(encoder, RecurrentDecoder(20, 6, CELLS["gru"]())))
@@ -122,3 +128,19 @@ def float32(config):
             return {**config, "config": {"name": "float32"}}
         return {key: float32(value) for key, value in config.items()}
     return [float32(value) for value in config] if isinstance(config, list) else config
+
+
+@pytest.mark.parametrize("make", ["recurrent", "transformer", "own"])
+def test_logits_at_some_rows_are_those_of_the_call(make):
+    encoder = RecurrentEncoder(20, 8, 8)
+    decoder = {
+        "recurrent": lambda: RecurrentDecoder(20, 6, AttentionCell(GRU(8), LuongAttention())),
+        "transformer": lambda: TransformerDecoder(20, 8, num_layers=1, num_heads=2),
+        "own": lambda: TableDecoder(np.random.default_rng(0).normal(size=(4, 5, 20, 20))),
+    }[make]()
+    source = np.array([[4, 5, 6], [7, 8, 0]])
+    target = np.array([[1, 9, 10, 11], [1, 12, 0, 0]], "int32")
+    encoded = encoder(source) if make != "own" else (None, None, None)
+    logits = np.array(decoder(target, *encoded))
+    rows = np.array([0, 1, 2, 3, 4, 5], "int32")
+    close(decoder.logits_at(rows, target, *encoded), logits.reshape(8, 20)[:6])
