@@ -88,17 +88,18 @@ def products(spec):
     units, batch, length = spec["units"], spec["batch"], spec["source_length"]
     vocabulary, gates = worker.VOCABULARY, 4 * spec["units"]
     rows = batch * length
-    forward = [  # how often, rows, columns within, columns
-        (2 * 2 * length, batch, units, gates),  # encoder: both directions, input and state
-        (length, batch, 2 * units, gates),  # decoder: embedding and fed output
-        (length, batch, units, gates),
-        (length, batch, 3 * units, units),  # output and context
-        (1, rows, 2 * units, units),  # the keys
-        (1, rows, units, vocabulary),
+    forward = [  # loops, steps, rows of a step, columns within, columns
+        (2, length, batch, 2 * units, gates),  # encoder: both directions, of input and state
+        (1, length, batch, 3 * units, gates),  # decoder: embedding, fed output and state
+        (1, length, batch, 3 * units, units),  # output and context
+        (1, 1, rows, 2 * units, units),  # the keys
+        (1, 1, rows, units, vocabulary),
     ]
     all_products = []
-    for count, m, k, n in forward:  # a product has two in its gradient
-        all_products += [(count, m, k, n), (count, m, n, k), (count, k, m, n)]
+    for loops, steps, m, k, n in forward:
+        # A gradient goes back in each step, that of the weights is taken of all steps together.
+        steps_times = loops * steps
+        all_products += [(steps_times, m, k, n), (steps_times, m, n, k), (loops, k, steps * m, n)]
     seconds = {}
     for m, k, n in {tuple(shape) for _, *shape in all_products}:
         a, b = tf.random.normal((m, k)), tf.random.normal((k, n))

@@ -43,6 +43,9 @@ class DeferredProducts:
     zeros, or the bias, that come into the loop as inputs do, so that the gradient of the probe is
     that of the product, at all steps. What was multiplied goes out as outputs do, and the product
     of the two is the gradient of the kernel. XLA has no need of it, so that it is TensorFlow's.
+
+    (A step of Luong's LSTM of 256 units on one core, 64 sentences as long as Multi30k's: 220 to 182
+    ms in float32, 181 to 127 in bfloat16.)
     """
 
     def __init__(self):
