@@ -182,7 +182,7 @@ class AttentionCell(keras.layers.Layer):
                 return [output[:, 0], weights[:, 0]], state
 
             with_noise = [inputs] if noise is None else [inputs, noise]
-            (outputs, weights), state = scan(step, with_noise, state, training)
+            (outputs, weights), state = scan(step, with_noise, state, training, source)
             reset_dropout(self.cell)
         else:
             before = hidden_state(self.cell, state["cell"])  # (batch, 1, size)

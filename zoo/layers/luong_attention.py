@@ -86,7 +86,7 @@ class LuongAttention(Attention):
             query = ops.cast(query, "float32")
             if self.score == "scaled_dot":
                 query = query * self.query_dim**-0.5
-            scores = product((query, ops.transpose(keys, (0, 2, 1))))
+            scores = product((query, keys), transposed=True)
         return scores * ops.cast(self.g, scores.dtype) if self.scale else scores
 
     def get_config(self):

@@ -234,7 +234,7 @@ class RecurrentDecoder(Decoder):
             return emitted, {"own": own, "state": state}
 
         carried = {"own": tokens[:, 0][:, None], "state": state}  # it starts with what is given
-        emitted, carried = scan(step, inputs, carried, training)
+        emitted, carried = scan(step, inputs, carried, training, source)
         reset_dropout(self.cell)
         outputs, weights = emitted if len(emitted) == 2 else (emitted[0], None)
         return outputs, carried["state"], weights

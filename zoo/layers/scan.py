@@ -19,7 +19,7 @@ class _Step:
         return self.call(inputs, states)
 
 
-def scan(step, inputs, state, training=None):
+def scan(step, inputs, state, training=None, fixed=()):
     """Runs `outputs, state = step(inputs[:, t], state)` for every t, within the graph.
 
     `keras.layers.RNN` is the loop that trains on every backend, compiled or not. It carries a list
@@ -33,13 +33,14 @@ def scan(step, inputs, state, training=None):
         state: a nest of tensors, whose shapes and dtypes the step keeps.
         training: bool, whether gradients will be wanted: those of weights, with which a step
             multiplies by `product`, are then taken when the loop is over.
+        fixed: a nest of tensors whose gradients are to be taken so too.
 
     Returns the list of outputs, each (batch, time, ...), and the final state. A step returns a list
     of outputs of one rank; for their last axes holds what is said of the inputs' sizes.
     """
     given = inputs if isinstance(inputs, list) else [inputs]
     is_flat = all(len(x.shape) == 3 for x in given)
-    products = DeferredProducts() if is_flat and defers_gradients(training) else None
+    products = DeferredProducts(fixed) if is_flat and defers_gradients(training) else None
     count = len(keras.tree.flatten(state))
     emitted = []  # the outputs of the step that was traced last, for their sizes and dtypes
 
