@@ -58,6 +58,8 @@ class Config(Settings):
     """Of recurrent states, the same units all along a sentence (Gal & Ghahramani 2016)."""
     vocabulary_size: int = 8000
     """Pieces of words: of both languages together if joint, else of each."""
+    subword_sampling: float = 0.0
+    """Other pieces for each epoch, drawn by their probability to this power (Kudo 2018); 0: not."""
     joint: bool = True
     """Both languages have the same pieces and the same embeddings."""
     beam_width: int = 5
@@ -76,6 +78,7 @@ class Config(Settings):
         right = self.units is None or (self.units > 0 and self.units % 4 == 0)
         self.require("units", right, "a multiple of 4")
         self.require("layers", self.layers is None or self.layers > 0, "at least 1")
+        self.require("subword_sampling", self.subword_sampling >= 0, "0 or more")
         self.require("vocabulary_size", self.vocabulary_size >= 32, "at least 32")
 
 
@@ -84,7 +87,7 @@ def train(config):
     texts = load_examples(config.data, "train", config.source, config.target)
     dev = load_examples(config.data, "validation", config.source, config.target)
     print(f"train: {texts.report}\ndev: {dev.report}")
-    return learn(config, __file__, texts, dev, build, METRICS)
+    return learn(config, __file__, texts, dev, build, METRICS, config.subword_sampling)
 
 
 def build(config, sources, targets):

@@ -74,3 +74,17 @@ def test_too_long_examples_are_counted():
 def test_errors_say_what_was_received(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_other_ids_for_each_epoch():
+    def twice(epoch):  # what is longer than its bucket is not cut off
+        return [s + [20 + epoch] * len(s) for s in SOURCES], TARGETS
+
+    batches = Batches(SOURCES, TARGETS, batch_tokens=256, resample=twice)
+    for epoch in (0, 1):
+        expected = sorted(zip(*twice(epoch), strict=True))
+        assert sorted(pairs_of(batches.epoch(epoch))) == expected
+    # An epoch that goes on in the middle has the rest of the same batches.
+    rest = pairs_of(batches.epoch(1, first=3))
+    assert pairs_of(batches.epoch(1))[-len(rest) :] == rest
+    assert len(list(batches.epoch(1))) == len(batches)

@@ -140,3 +140,23 @@ def test_symbols_and_characters_by_hand():
 def test_errors_say_what_was_received(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_other_pieces_of_the_same_text():
+    words = "the a some old new tired cat dog horse sat stood slept near behind mat house".split()
+    random = np.random.default_rng(0)
+    lines = [" ".join(random.choice(words, size=7)) for _ in range(50)]
+    tokenizer = SentencePieceTokenizer.train(lines, vocabulary_size=36)
+    usual = tokenizer.tokenize(lines).to_list()
+    samples = [tokenizer.sample(lines, 0.2, seed) for seed in range(20)]
+    for sample in samples:
+        read = tokenizer.detokenize(tf.ragged.constant(sample).to_tensor()).numpy()
+        assert [line.decode() for line in read] == lines
+    assert samples[3] == tokenizer.sample(lines, 0.2, 3)  # whatever was drawn before
+    assert samples[3] != samples[4]
+
+    def different(smoothness):
+        drawn = [tokenizer.sample(lines, smoothness, seed) for seed in range(20)]
+        return np.mean([a != b for one in drawn for a, b in zip(one, usual, strict=True)])
+
+    assert different(2.0) < 0.05 < 0.5 < different(0.05)  # by the power of its probability

@@ -19,6 +19,8 @@ class Batches:
         max_length: int; longer examples are left out and counted in `too_long`.
         seed: int.
         start_id, end_id: ints, put around each target.
+        resample: a function of the epoch that gives sources and targets for it, the same examples
+            in other ids; batches are made up as they would be of the given ones.
 
     Example:
 
@@ -41,6 +43,7 @@ class Batches:
         seed=0,
         start_id=1,
         end_id=2,
+        resample=None,
     ):
         if len(sources) != len(targets):
             raise ValueError(
@@ -51,6 +54,7 @@ class Batches:
         self.batch_tokens = batch_tokens
         self.seed = seed
         self.start_id, self.end_id = start_id, end_id
+        self.resample = resample
         pairs = zip(sources, targets, strict=True)
         lengths = np.array([max(len(s), len(t) + 1) for s, t in pairs], dtype=int)
         fits = lengths <= max_length
@@ -93,11 +97,15 @@ class Batches:
                 plan.append((width, shuffled[i : i + rows]))
         return [plan[i] for i in rng.permutation(len(plan))]
 
-    def batch(self, width, indices):
-        source = np.zeros((self.rows(width), width), "int32")
-        target = np.zeros((self.rows(width), width + 1), "int32")
+    def batch(self, width, indices, examples=None):
+        sources, targets = examples or (self.sources, self.targets)
+        rows = self.rows(width)
+        if examples:  # which may be longer
+            width = max(width, *(max(len(sources[i]), len(targets[i]) + 1) for i in indices))
+        source = np.zeros((rows, width), "int32")
+        target = np.zeros((rows, width + 1), "int32")
         for row, i in enumerate(indices):
-            one, other = self.sources[i], [self.start_id, *self.targets[i], self.end_id]
+            one, other = sources[i], [self.start_id, *targets[i], self.end_id]
             source[row, : len(one)] = one
             target[row, : len(other)] = other
         return {"source": source, "target": target}
@@ -105,8 +113,9 @@ class Batches:
     def epoch(self, epoch, first=0):
         """The batches of an epoch from the first-th on, prefetched, as a tf.data.Dataset."""
         ids = tf.TensorSpec((None, None), tf.int32)
+        examples = self.resample(epoch) if self.resample else None
         dataset = tf.data.Dataset.from_generator(
-            lambda: (self.batch(*entry) for entry in self.plan(epoch)[first:]),
+            lambda: (self.batch(*entry, examples) for entry in self.plan(epoch)[first:]),
             output_signature={"source": ids, "target": ids},
         )
         return dataset.prefetch(tf.data.AUTOTUNE)

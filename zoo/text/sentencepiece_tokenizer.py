@@ -1,5 +1,6 @@
 import base64
 import io
+import threading
 
 import sentencepiece
 import tensorflow as tf
@@ -61,6 +62,34 @@ class SentencePieceTokenizer(Tokenizer):
     def tokenize(self, strings):
         strings = tf.convert_to_tensor(strings, tf.string)
         return self.processor.tokenize(valid_utf8(strings))
+
+    def sample(self, strings, smoothness, seed):
+        """Other ways to write strings (a list of str) in pieces, drawn by their probability.
+
+        That is subword regularisation (Kudo 2018): the smaller `smoothness` above 0, the more ways
+        are alike, and the shorter are the pieces. Only a model of kind "unigram" knows
+        probabilities. Returns a list of lists of ids, the same for the same seed.
+        """
+        found = []
+
+        def draw():  # in a thread of its own, whose generator begins with the seed
+            processor = sentencepiece.SentencePieceProcessor(model_proto=self.model)
+            found.extend(
+                processor.encode(
+                    strings,
+                    out_type=int,
+                    enable_sampling=True,
+                    alpha=smoothness,
+                    nbest_size=-1,
+                    num_threads=1,
+                )
+            )
+
+        sentencepiece.set_random_generator_seed(seed)
+        thread = threading.Thread(target=draw)
+        thread.start()
+        thread.join()
+        return found
 
     def tokens(self, ids):
         ids = tf.convert_to_tensor(ids)

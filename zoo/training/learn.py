@@ -1,9 +1,11 @@
+import numpy as np
+
 from zoo.data import Batches
 from zoo.training.fit import fit
 from zoo.training.run import Run
 
 
-def learn(config, recipe, texts, dev, build, metrics):
+def learn(config, recipe, texts, dev, build, metrics, sampling=0.0):
     """Trains a recipe's model on pairs of texts, from wherever its run stands.
 
     Arguments:
@@ -13,6 +15,8 @@ def learn(config, recipe, texts, dev, build, metrics):
         build: a function of the config, the sources and the targets (lists of str) that makes a
             `Pipeline`; a run that is there has its own.
         metrics: names out of `zoo.evaluation.metrics.METRICS`; the first one decides what is best.
+        sampling: float, the smoothness with which the tokenizers draw other pieces for each epoch;
+            0 is never.
 
     Returns the scores of the best epoch, as `fit` does.
     """
@@ -20,12 +24,20 @@ def learn(config, recipe, texts, dev, build, metrics):
     sources, targets = texts.pairs()
     pipeline = run.pipeline(lambda: build(config, sources, targets))
     print(f"{pipeline.model.count_params():,} parameters")
+    tokenizers = (pipeline.source_tokenizer, pipeline.target_tokenizer)
+
+    def resample(epoch):
+        seeds = np.random.default_rng([config.seed, epoch]).integers(2**31, size=2)
+        sides = zip(tokenizers, (sources, targets), seeds.tolist(), strict=True)
+        return [tokenizer.sample(lines, sampling, seed) for tokenizer, lines, seed in sides]
+
     batches = Batches(
-        pipeline.source_tokenizer.tokenize(sources).to_list(),
-        pipeline.target_tokenizer.tokenize(targets).to_list(),
+        tokenizers[0].tokenize(sources).to_list(),
+        tokenizers[1].tokenize(targets).to_list(),
         batch_tokens=config.batch_tokens,
         num_buckets=config.num_buckets,
         max_length=config.max_length,
         seed=config.seed,
+        resample=resample if sampling else None,
     )
     return fit(run, pipeline, batches, dev, metrics)
