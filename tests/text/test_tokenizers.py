@@ -143,7 +143,24 @@ def test_errors_say_what_was_received(call, message):
 
 
 def test_other_pieces_of_the_same_text():
-    words = "the a some old new tired cat dog horse sat stood slept near behind mat house".split()
+    words = [
+        "the",
+        "a",
+        "some",
+        "old",
+        "new",
+        "tired",
+        "cat",
+        "dog",
+        "horse",
+        "sat",
+        "stood",
+        "slept",
+        "near",
+        "behind",
+        "mat",
+        "house",
+    ]
     random = np.random.default_rng(0)
     lines = [" ".join(random.choice(words, size=7)) for _ in range(50)]
     tokenizer = SentencePieceTokenizer.train(lines, vocabulary_size=36)
