@@ -92,6 +92,9 @@ def _run(recipe):
     if isinstance(parsed, functools.partial):
         return parsed()
     parsed.validate()
+    from zoo.training.trainer import use_all_cores
+
+    use_all_cores()
     # A run that is there goes on with its own config, where the command line says nothing else.
     from zoo.training.run import stored_config
 

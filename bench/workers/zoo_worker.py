@@ -84,9 +84,18 @@ def write_weights(model, path):
 
 
 def products(spec):
-    """The matrix products of a step of the Luong model, each alone at the rate of its shape."""
-    units, batch, length = spec["units"], spec["batch"], spec["source_length"]
+    """The matrix products of a step of the Luong model, each alone at the rate of its shape.
+
+    Each core has a part of the batch (`Trainer.parts`) and makes its products on one thread.
+    """
+    units, length = spec["units"], spec["source_length"]
     vocabulary, gates = worker.VOCABULARY, 4 * spec["units"]
+    model = model_of(spec)
+    ids = np.random.RandomState(0).randint(4, vocabulary, (spec["batch"], length + 1))
+    data = {"source": tf.constant(ids[:, 1:], tf.int32), "target": tf.constant(ids, tf.int32)}
+    model({"source": data["source"], "target": data["target"][:, :-1]})
+    trainer = Trainer(model, Settings(output="none", label_smoothing=0.0), total_steps=1000)
+    batch = spec["batch"] // trainer.parts
     rows = batch * length
     forward = [  # loops, steps, rows of a step, columns within, columns
         (2, length, batch, 2 * units, gates),  # encoder: both directions, of input and state
@@ -98,8 +107,8 @@ def products(spec):
     all_products = []
     for loops, steps, m, k, n in forward:
         # A gradient goes back in each step, that of the weights is taken of all steps together.
-        steps_times = loops * steps
-        all_products += [(steps_times, m, k, n), (steps_times, m, n, k), (loops, k, steps * m, n)]
+        times = loops * steps
+        all_products += [(times, m, k, n), (times, m, n, k), (loops, k, steps * m, n)]
     seconds = {}
     for m, k, n in {tuple(shape) for _, *shape in all_products}:
         a, b = tf.random.normal((m, k)), tf.random.normal((k, n))
@@ -110,12 +119,7 @@ def products(spec):
             times.append(worker.time.perf_counter() - began)
         seconds[m, k, n] = float(np.median(times))
     total = sum(count * seconds[tuple(shape)] for count, *shape in all_products)
-    model = model_of(spec)
-    ids = np.random.RandomState(0).randint(4, vocabulary, (batch, length + 1)).astype("int32")
-    data = {"source": tf.constant(ids[:, 1:]), "target": tf.constant(ids)}
-    model({"source": ids[:, 1:], "target": ids[:, :-1]})
-    trainer = Trainer(model, Settings(output="none", label_smoothing=0.0), total_steps=1000)
-    gigaflops = sum(2e-9 * c * m * k * n for c, m, k, n in all_products)
+    gigaflops = trainer.parts * sum(2e-9 * c * m * k * n for c, m, k, n in all_products)
 
     def work():
         float(trainer.step(data)[0])
@@ -125,7 +129,7 @@ def products(spec):
 
 
 if __name__ == "__main__":
-    worker.limit(tf)
+    worker.limit(tf, intra=1)  # as `zoo train` does
     if sys.argv[2:]:
         save(worker.json.loads(sys.argv[1]), sys.argv[2])
     else:

@@ -160,6 +160,39 @@ def test_two_replicas_do_what_one_does(tmp_path):
     assert count == 3  # steps that scheduled sampling has seen
 
 
+PARTS = """
+import sys
+
+import numpy as np
+import tensorflow as tf
+
+cores = int(sys.argv[1])
+tf.config.threading.set_intra_op_parallelism_threads(1)
+tf.config.threading.set_inter_op_parallelism_threads(cores)
+from tests.training.test_trainer import BATCH, NEVER, trainer
+
+assert trainer(sampling_probability=NEVER).parts == 1
+one = trainer(clip_norm=0.5)
+assert one.parts == cores
+sums = [[float(value) for value in one.step(BATCH)] for _ in range(3)]
+np.savez(sys.argv[2], *[v.numpy() for v in one.model.weights], sums=sums)
+"""
+
+
+def test_cores_that_share_a_batch_do_what_one_does(tmp_path):
+    """Also where there are fewer rows than cores."""
+    saved = []
+    for cores in (1, 2, 5):
+        saved.append(tmp_path / f"{cores}.npz")
+        command = [sys.executable, "-c", PARTS, str(cores), str(saved[-1])]
+        subprocess.run(command, check=True, cwd=pathlib.Path(__file__).parents[2])
+    one, *others = (np.load(path) for path in saved)
+    assert len(one.files) > 10
+    for other in others:
+        for name in one.files:
+            np.testing.assert_allclose(other[name], one[name], rtol=1e-4, atol=1e-5)
+
+
 def test_settings_that_cannot_be():
     for name, value in {"epochs": 0, "label_smoothing": 1.0, "clip_norm": 0.0}.items():
         with pytest.raises(ValueError, match=f"`{name}` must be .*Received: {name}={value}"):
