@@ -94,7 +94,8 @@ def _run(recipe):
     parsed.validate()
     from zoo.training.trainer import use_all_cores
 
-    use_all_cores()
+    if not parsed.jit:  # XLA shares an operation among threads
+        use_all_cores()
     # A run that is there goes on with its own config, where the command line says nothing else.
     from zoo.training.run import stored_config
 

@@ -107,8 +107,8 @@ def products(spec):
     all_products = []
     for loops, steps, m, k, n in forward:
         # A gradient goes back in each step, that of the weights is taken of all steps together.
-        times = loops * steps
-        all_products += [(times, m, k, n), (times, m, n, k), (loops, k, steps * m, n)]
+        count = loops * steps
+        all_products += [(count, m, k, n), (count, m, n, k), (loops, k, steps * m, n)]
     seconds = {}
     for m, k, n in {tuple(shape) for _, *shape in all_products}:
         a, b = tf.random.normal((m, k)), tf.random.normal((k, n))

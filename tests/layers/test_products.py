@@ -144,3 +144,42 @@ def test_logits_at_some_rows_are_those_of_the_call(make):
     logits = np.array(decoder(target, *encoded))
     rows = np.array([0, 1, 2, 3, 4, 5], "int32")
     close(decoder.logits_at(rows, target, *encoded), logits.reshape(8, 20)[:6])
+
+
+def test_a_cell_may_have_a_dtype_of_its_own():
+    encoder = RecurrentEncoder(20, 8, 8)
+    decoder = RecurrentDecoder(20, 6, LSTM(8, dtype="mixed_bfloat16"), "zeros")
+    source, target = np.array([[4, 5, 6], [7, 8, 0]]), np.array([[1, 9, 10], [1, 12, 0]])
+    rough = decoder(target, *encoder(source))
+    np.testing.assert_allclose(decoder(target, *encoder(source), training=True), rough, atol=0.02)
+
+
+class LooksTwice(LuongAttention):
+    """With each query as it is and turned round; the context is the sum of both."""
+
+    def attend(self, query, source, attention_mask=None):
+        both = keras.ops.concatenate([query, -query], axis=1)
+        context, weights = super().attend(both, source, attention_mask)
+        context, weights = (keras.ops.split(x, 2, axis=1) for x in (context, weights))
+        return context[0] + context[1], weights[0]
+
+
+def test_an_attention_may_look_several_times_in_a_step():
+    cell = AttentionCell(GRU(8), LooksTwice(), 8)
+    encoder = RecurrentEncoder(20, 5, 4, bidirectional=True)
+    require_same_gradients(Seq2Seq(encoder, RecurrentDecoder(20, 6, cell)))
+
+
+class Louder(RecurrentDecoder):
+    """Its logits are twice those of its parent."""
+
+    def call(self, tokens, memory=None, memory_mask=None, summary=None, training=None):
+        return 2 * super().call(tokens, memory, memory_mask, summary, training=training)
+
+
+def test_a_subclass_with_its_own_call_is_asked():
+    encoder, decoder = RecurrentEncoder(20, 8, 8), Louder(20, 6, GRU(8))
+    model = Seq2Seq(encoder, decoder)
+    batch = {"source": np.array([[4, 5, 6]]), "target": np.array([[1, 9, 10]])}
+    rows = np.array([0, 2], "int32")
+    close(model.logits_at(rows, batch), np.array(model(batch))[0, [0, 2]])

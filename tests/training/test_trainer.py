@@ -119,9 +119,6 @@ def test_mixed_precision_learns_with_weights_in_float32():
 
 REPLICAS = """
 import sys
-import pathlib
-import subprocess
-import sys
 
 import numpy as np
 import tensorflow as tf

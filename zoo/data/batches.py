@@ -100,8 +100,10 @@ class Batches:
     def batch(self, width, indices, examples=None):
         sources, targets = examples or (self.sources, self.targets)
         rows = self.rows(width)
-        if examples:  # which may be longer
-            width = max(width, *(max(len(sources[i]), len(targets[i]) + 1) for i in indices))
+        if examples:  # which may be longer: of the next bucket, or of some more for XLA's sake
+            longest = max(max(len(sources[i]), len(targets[i]) + 1) for i in indices)
+            wider = [w for w in self.buckets if w >= max(width, longest)]
+            width = min(wider, default=-(-longest // 16) * 16)
         source = np.zeros((rows, width), "int32")
         target = np.zeros((rows, width + 1), "int32")
         for row, i in enumerate(indices):

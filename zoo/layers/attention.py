@@ -27,7 +27,11 @@ def project(inputs, kernel):
     Written out, because XLA cannot differentiate tensordot in a loop over a batch of unknown size.
     """
     rows = ops.reshape(inputs, (-1, inputs.shape[-1]))  # (batch * time, dim)
-    return reshape(product((rows, kernel)), (*ops.shape(inputs)[:2], kernel.shape[-1]))
+    if inputs.shape[1] == 1:  # what a step projects, perhaps in a loop
+        projected = product((rows, kernel))
+    else:
+        projected = ops.matmul(rows, ops.cast(kernel, rows.dtype))
+    return reshape(projected, (*ops.shape(inputs)[:2], kernel.shape[-1]))
 
 
 def masked_softmax(scores, mask):

@@ -75,11 +75,12 @@ def call_cell(cell, inputs, states, training):
 
 def run_deferred(cell, inputs, states, training):
     """What a cell does, its products given to the loop around it, which defers their gradients."""
-    if type(cell) is keras.layers.LSTMCell:
-        return _run_lstm(cell, inputs, *states, training)
-    if type(cell) is keras.layers.GRUCell and cell.reset_after:
-        return _run_gru(cell, inputs, *states, training)
-    if type(cell) is keras.layers.StackedRNNCells or getattr(cell, "adds_inputs", False):
+    run = {keras.layers.LSTMCell: _run_lstm, keras.layers.GRUCell: _run_gru}.get(type(cell))
+    if run and getattr(cell, "reset_after", True):
+        # as their own `call` would be given them
+        inputs, *states = [ops.cast(x, cell.compute_dtype) for x in [inputs, *states]]
+        return run(cell, inputs, *states, training)
+    if type(cell) is keras.layers.StackedRNNCells or "adds_inputs" in vars(type(cell)):
         return run_stack(cell, inputs, states, training, run_deferred)
     return call_cell(cell, inputs, states, training)
 
@@ -121,7 +122,8 @@ def _run_gru(cell, inputs, hidden, training):
 
 
 def _float32(x):
-    return ops.cast(x, "float32")  # in which activations are faster than in bfloat16, and exact
+    """At least float32, in which activations are faster than in bfloat16, and exact."""
+    return x if x.dtype == "float64" else ops.cast(x, "float32")
 
 
 def _dropped(cell, inputs, hidden, training):

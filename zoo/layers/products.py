@@ -1,6 +1,7 @@
 """Products with weights inside a loop over time, whose gradients wait until the loop is over."""
 
 import contextlib
+import threading
 from typing import Any, NamedTuple
 
 import keras
@@ -12,14 +13,14 @@ def product(*pairs, bias=None, transposed=False):
 
     This is how the step of a `scan` multiplies by what is the same in all steps: where the loop
     defers its gradients, it is told. Instead of a weight, the kernel of one x (batch, 1, size) may
-    be (batch, size, units), of a source, or (batch, units, size) if `transposed`.
+    be (batch, size, units), of a source, or (batch, units, size) if `transposed`. A bias is a
+    weight, too.
     """
-    if _loops:
-        return _loops[-1].product(pairs, bias, transposed)
-    return _product(pairs, bias, transposed)
+    loop = getattr(_traced, "loop", None)
+    return (loop.product if loop else _product)(pairs, bias, transposed)
 
 
-_loops = []  # the `DeferredProducts` of the steps that are being traced, the innermost last
+_traced = threading.local()  # its `loop`: the `DeferredProducts` of the step that is being traced
 
 
 def _product(pairs, bias, transposed):
@@ -30,6 +31,16 @@ def _product(pairs, bias, transposed):
 
 def _turned(kernel, transposed):
     return ops.transpose(kernel, (0, 2, 1)) if transposed else kernel
+
+
+@contextlib.contextmanager
+def being_traced(loop):
+    """Within it, what `product` is asked for is the affair of a loop, or of none."""
+    before, _traced.loop = getattr(_traced, "loop", None), loop
+    try:
+        yield
+    finally:
+        _traced.loop = before
 
 
 class _Site(NamedTuple):
@@ -49,6 +60,7 @@ class DeferredProducts:
     zeros, or the bias, that come into the loop as inputs do, so that the gradient of the probe is
     that of the product, at all steps. What was multiplied goes out as outputs do, and the product
     of the two is the gradient of the kernel. XLA has no need of it, so that it is TensorFlow's.
+    (Second derivatives do not go through it.)
 
     Arguments:
         fixed: a nest of tensors that, beside weights, are the same in all steps.
@@ -61,19 +73,17 @@ class DeferredProducts:
         self.fixed = keras.tree.flatten(fixed)
         self.sites = []
         self.probes = None  # of the step being traced; None while it is looked at first
-        self.read = []  # what the step being traced has multiplied, (rows, size) each
+        self.multiplied = []  # what the step being traced has multiplied, (rows, size) each
 
     @contextlib.contextmanager
     def of_step(self, probes=None):
-        self.probes, self.read = probes, []
-        _loops.append(self)
-        try:
+        self.probes, self.multiplied = probes, []
+        with being_traced(self):
             yield
-        finally:
-            _loops.pop()
 
     def product(self, pairs, bias, transposed):
-        if not all(self._is_fixed(kernel) for _, kernel in pairs):
+        several = any(len(x.shape) == 3 and x.shape[1] != 1 for x, _ in pairs)
+        if several or not all(self._is_fixed(kernel) for _, kernel in pairs):
             return _product(pairs, bias, transposed)
         if self.probes is None:
             weights = [_turned(ops.convert_to_tensor(kernel), transposed) for _, kernel in pairs]
@@ -84,10 +94,10 @@ class DeferredProducts:
             kernel = ops.stop_gradient(_join(constants, axis=-2))
             self.sites.append(_Site(weights, bias is not None, kernel, []))
             return _product(pairs, bias, transposed)
-        site, probe = self.sites[len(self.read)], self.probes[len(self.read)]
+        site, probe = self.sites[len(self.multiplied)], self.probes[len(self.multiplied)]
         x = _join([x for x, _ in pairs], axis=-1)
         is_batched = len(x.shape) == 3
-        self.read.append(x[:, 0] if is_batched else x)
+        self.multiplied.append(x[:, 0] if is_batched else x)
         return ops.matmul(x, site.kernel) + (probe[:, None] if is_batched else probe)
 
     def _is_fixed(self, kernel):
@@ -116,9 +126,7 @@ def _probe(site, batch, time):
             (read,) = site.reads
             if len(site.kernel.shape) == 2:  # all sentences share it
                 read, upstream = (ops.reshape(x, (-1, x.shape[-1])) for x in (read, upstream))
-            axes = (*range(len(read.shape) - 2), -1, -2)
-            axes = [i % len(axes) for i in axes]
-            joined = ops.matmul(ops.transpose(read, axes), upstream)
+            joined = ops.matmul(ops.swapaxes(read, -1, -2), upstream)
             sizes = [kernel.shape[-2] for kernel in weights[:count]]
             ends = [sum(sizes[: i + 1]) for i in range(count - 1)]
             gradients = ops.split(joined, ends, axis=-2) if ends else [joined]
@@ -140,5 +148,5 @@ def defers_gradients(training):
     return bool(training) and keras.backend.backend() == "tensorflow"
 
 
-def runs_on_cpu():
-    return not keras.distribution.list_devices("gpu")
+def has_gpu():
+    return bool(keras.distribution.list_devices("gpu"))

@@ -180,6 +180,8 @@ class RecurrentDecoder(Decoder):
         return self.results(logits, weights, state, return_attention_scores, return_state)
 
     def logits_at(self, rows, tokens, memory=None, memory_mask=None, summary=None, training=None):
+        if type(self).call is not RecurrentDecoder.call:  # a subclass has its own way
+            return super().logits_at(rows, tokens, memory, memory_mask, summary, training)
         outputs, _, _ = self._read(tokens, (memory, memory_mask, summary), None, training)
         return self._logits(self.dropout_layer(rows_of(outputs, rows), training=training))
 

@@ -4,7 +4,7 @@ from keras import ops
 from zoo.layers import checks
 from zoo.layers.cells import run_layer
 from zoo.layers.dropout import Dropout
-from zoo.layers.products import defers_gradients, runs_on_cpu
+from zoo.layers.products import defers_gradients, has_gpu
 from zoo.layers.scan import for_training_only
 
 RNNS = {
@@ -128,7 +128,8 @@ class RecurrentEncoder(keras.layers.Layer):
 
     def _read(self, rnn, inputs, mask, training):
         """One layer: outputs (batch, source_length, dim), its final states."""
-        if not (defers_gradients(training) and runs_on_cpu()):  # a GPU has cuDNN
+        uses_cudnn = has_gpu() and not self.recurrent_dropout
+        if uses_cudnn or not defers_gradients(training):
             with for_training_only(training, rnn):
                 outputs, *states = rnn(inputs, mask=mask, training=training)
             return outputs, states

@@ -3,7 +3,7 @@ import contextlib
 import keras
 from keras import ops
 
-from zoo.layers.products import DeferredProducts, defers_gradients
+from zoo.layers.products import DeferredProducts, being_traced, defers_gradients
 
 
 class _Step:
@@ -45,10 +45,10 @@ def scan(step, inputs, state, training=None, fixed=()):
     emitted = []  # the outputs of the step that was traced last, for their sizes and dtypes
 
     def flat_step(parts, states, probes=None):
-        with products.of_step(probes) if products else contextlib.nullcontext():
+        with products.of_step(probes) if products else being_traced(None):
             own = parts if isinstance(inputs, list) else parts[0]
             outputs, new_state = step(own, keras.tree.pack_sequence_as(state, states[:count]))
-        emitted[:] = [*(products.read if products else ()), *outputs]
+        emitted[:] = [*(products.multiplied if products else ()), *outputs]
         return _join(emitted)[0], [*keras.tree.flatten(new_state), *states[count:]]
 
     # The loop wants a state to carry, also where the step has none.

@@ -143,6 +143,8 @@ class TransformerDecoder(TransformerStack, Decoder):
         return self.results(self._logits(x), weights, state, return_attention_scores, return_state)
 
     def logits_at(self, rows, tokens, memory=None, memory_mask=None, summary=None, training=None):
+        if type(self).call is not TransformerDecoder.call:  # a subclass has its own way
+            return super().logits_at(rows, tokens, memory, memory_mask, summary, training)
         self.check_tokens(tokens, memory, summary)
         x, _ = self._all_at_once(tokens, self._source(memory, memory_mask), training)
         return self._logits(rows_of(x, rows))

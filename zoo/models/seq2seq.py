@@ -1,6 +1,7 @@
 import keras
 
 from zoo.layers import Decoder, checks
+from zoo.layers.decoder import rows_of
 
 
 @keras.saving.register_keras_serializable("zoo")
@@ -69,13 +70,22 @@ class Seq2Seq(keras.Model):
         return super().__call__(inputs, *args, **kwargs)
 
     def call(self, inputs, training=None, return_attention_scores=False):
-        encoded = checks.encoded(self.encoder(inputs["source"], training=training), self.encoder)
         return self.decoder(
             inputs["target"],
-            *encoded,
+            *self._encoded(inputs, training),
             return_attention_scores=return_attention_scores,
             training=training,
         )
+
+    def logits_at(self, rows, inputs, training=None):
+        """The logits (count, vocabulary) of some rows (count,) of batch * time, and no others."""
+        if type(self).call is not Seq2Seq.call:  # a subclass has its own way
+            return rows_of(self(inputs, training=training), rows)
+        encoded = self._encoded(inputs, training)
+        return self.decoder.logits_at(rows, inputs["target"], *encoded, training=training)
+
+    def _encoded(self, inputs, training):
+        return checks.encoded(self.encoder(inputs["source"], training=training), self.encoder)
 
     def get_config(self):
         decoder = keras.saving.serialize_keras_object(self.decoder)

@@ -1,6 +1,6 @@
 import base64
+import concurrent.futures
 import io
-import threading
 
 import sentencepiece
 import tensorflow as tf
@@ -70,26 +70,16 @@ class SentencePieceTokenizer(Tokenizer):
         are alike, and the shorter are the pieces. Only a model of kind "unigram" knows
         probabilities. Returns a list of lists of ids, the same for the same seed.
         """
-        found = []
+        settings = {"enable_sampling": True, "alpha": smoothness, "nbest_size": -1}
 
-        def draw():  # in a thread of its own, whose generator begins with the seed
+        def draw():
             processor = sentencepiece.SentencePieceProcessor(model_proto=self.model)
-            found.extend(
-                processor.encode(
-                    strings,
-                    out_type=int,
-                    enable_sampling=True,
-                    alpha=smoothness,
-                    nbest_size=-1,
-                    num_threads=1,
-                )
-            )
+            return processor.encode(strings, out_type=int, num_threads=1, **settings)
 
+        # In a thread of its own, whose generator begins with the seed.
         sentencepiece.set_random_generator_seed(seed)
-        thread = threading.Thread(target=draw)
-        thread.start()
-        thread.join()
-        return found
+        with concurrent.futures.ThreadPoolExecutor(1) as thread:
+            return thread.submit(draw).result()
 
     def tokens(self, ids):
         ids = tf.convert_to_tensor(ids)

@@ -26,6 +26,13 @@ def learn(config, recipe, texts, dev, build, metrics, sampling=0.0):
     print(f"{pipeline.model.count_params():,} parameters")
     tokenizers = (pipeline.source_tokenizer, pipeline.target_tokenizer)
 
+    if sampling and not all(hasattr(tokenizer, "sample") for tokenizer in tokenizers):
+        names = " and ".join(type(tokenizer).__name__ for tokenizer in tokenizers)
+        raise ValueError(
+            "`sampling` needs tokenizers that know several ways to write a text, as "
+            f"SentencePieceTokenizer does. Received: {names}"
+        )
+
     def resample(epoch):
         seeds = np.random.default_rng([config.seed, epoch]).integers(2**31, size=2)
         sides = zip(tokenizers, (sources, targets), seeds.tolist(), strict=True)

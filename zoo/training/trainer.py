@@ -3,6 +3,7 @@ import os
 
 import tensorflow as tf
 
+from zoo.layers.products import has_gpu
 from zoo.layers.scheduled_sampling import ScheduledSampling
 from zoo.training.adam import Adam
 from zoo.training.token_crossentropy import token_losses
@@ -13,7 +14,8 @@ class Trainer:
     """One step of training, on however many replicas the strategy has.
 
     Losses are summed and divided by the tokens of all replicas together, and gradients are clipped
-    after they are added up: how many replicas or cores share a batch changes nothing.
+    after they are added up: how many replicas or cores share a batch changes nothing but the draws
+    of dropout.
 
     Arguments:
         model: a built `Seq2Seq`.
@@ -78,12 +80,11 @@ class Trainer:
 
     def _loss(self, inputs, labels):
         """Summed over the tokens of the labels (batch, time)."""
-        model, labels = self.model, tf.reshape(labels, (1, -1))
+        labels = tf.reshape(labels, (1, -1))
         rows = tf.range(tf.size(labels))
         if not self.settings.jit:  # XLA wants to know how many there are
             rows = tf.cast(tf.where(labels[0] != 0)[:, 0], tf.int32)
-        encoded = model.encoder(inputs["source"], training=True)
-        logits = model.decoder.logits_at(rows, inputs["target"], *encoded, training=True)
+        logits = self.model.logits_at(rows, inputs, training=True)
         labels = tf.gather(labels, rows, axis=1)
         return tf.reduce_sum(token_losses(labels, logits[None], self.settings.label_smoothing)[0])
 
@@ -119,8 +120,7 @@ def _parts(strategy, settings, model):
     threads = tf.config.threading
     layers = model._flatten_layers()  # private in Keras, and the only way to find them all
     counts = any(isinstance(layer, ScheduledSampling) for layer in layers)  # a part is no step
-    on_gpu = bool(tf.config.list_logical_devices("GPU"))
-    if strategy.num_replicas_in_sync > 1 or settings.jit or on_gpu or counts:
+    if strategy.num_replicas_in_sync > 1 or settings.jit or has_gpu() or counts:
         return 1
     if threads.get_intra_op_parallelism_threads() != 1:
         return 1
