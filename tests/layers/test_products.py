@@ -173,8 +173,9 @@ def test_an_attention_may_look_several_times_in_a_step():
 class Louder(RecurrentDecoder):
     """Its logits are twice those of its parent."""
 
-    def call(self, tokens, memory=None, memory_mask=None, summary=None, training=None):
-        return 2 * super().call(tokens, memory, memory_mask, summary, training=training)
+    def call(self, tokens, memory=None, memory_mask=None, summary=None, **options):
+        logits, weights = super().call(tokens, memory, memory_mask, summary, True)
+        return 2 * logits
 
 
 def test_a_subclass_with_its_own_call_is_asked():

@@ -128,8 +128,8 @@ class RecurrentEncoder(keras.layers.Layer):
 
     def _read(self, rnn, inputs, mask, training):
         """One layer: outputs (batch, source_length, dim), its final states."""
-        uses_cudnn = has_gpu() and not self.recurrent_dropout
-        if uses_cudnn or not defers_gradients(training):
+        if not defers_gradients(training) or (has_gpu() and not self.recurrent_dropout):
+            # (a GPU has cuDNN, which knows no recurrent dropout)
             with for_training_only(training, rnn):
                 outputs, *states = rnn(inputs, mask=mask, training=training)
             return outputs, states
