@@ -149,4 +149,5 @@ def defers_gradients(training):
 
 
 def has_gpu():
+    """Whether the backend has a GPU (PyTorch's cannot be asked so)."""
     return bool(keras.distribution.list_devices("gpu"))
