@@ -17,7 +17,6 @@ import random
 import sys
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from recipes import translate
 from zoo.cli import main
@@ -132,6 +131,8 @@ def table(rows, curves):
 
 
 def plot(lengths, curves, path):
+    from matplotlib.figure import Figure  # slow to import, and every `zoo train` loads all recipes
+
     figure = Figure(figsize=(5.5, 3.4), layout="constrained")
     axes = figure.add_subplot()
     for model, color in zip(curves, ("tab:orange", "tab:blue"), strict=True):

@@ -92,17 +92,16 @@ def _run(recipe):
     if isinstance(parsed, functools.partial):
         return parsed()
     parsed.validate()
-    from zoo.training.trainer import use_all_cores
-
-    if not parsed.jit:  # XLA shares an operation among threads
-        use_all_cores()
     # A run that is there goes on with its own config, where the command line says nothing else.
     from zoo.training.run import stored_config
+    from zoo.training.trainer import use_all_cores
 
     stored = stored_config(type(parsed), parsed.output)
     if stored:
         options = sys.argv[3:] if recipe is None else sys.argv[2:]
         parsed = tyro.cli(type(parsed), args=options, default=stored)
+    if not parsed.jit:  # XLA shares an operation among threads
+        use_all_cores()
     return sys.modules[type(parsed).__module__].train(parsed)
 
 
