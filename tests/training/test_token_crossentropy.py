@@ -6,6 +6,7 @@ from keras import ops
 
 from tests.tools import close, log_softmax
 from zoo import TokenCrossentropy
+from zoo.training.token_crossentropy import disagreement
 
 RNG = np.random.default_rng(0)
 LOGITS = RNG.normal(size=(3, 5, 7)).astype("float32")
@@ -42,6 +43,14 @@ def test_the_gradient_is_softmax_less_what_is_aimed_at(smoothing, dtype, jit):
     assert gradient.dtype == dtype
     tolerance = 1e-6 if dtype == "float32" else 1e-3
     np.testing.assert_allclose(tf.cast(gradient, tf.float32), expected, atol=tolerance)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_disagreement_is_the_mean_of_both_divergences(dtype):
+    logits, others = (tf.cast(20.0 + RNG.normal(size=(4, 7)), dtype) for _ in range(2))
+    p, q = (log_softmax(tf.cast(x, tf.float32).numpy()) for x in (logits, others))
+    forth, back = (np.exp(p) * (p - q)).sum(-1), (np.exp(q) * (q - p)).sum(-1)
+    close(disagreement(logits, others), (forth + back) / 2, 1e-5)
 
 
 @pytest.mark.parametrize("jit", [False, True])

@@ -1,5 +1,6 @@
 """A step of training does what the formulas say, on the weights that it should."""
 
+import itertools
 import pathlib
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from tests.tools import close, log_softmax
 from zoo.serving import Pipeline
 from zoo.training.adam import Adam
 from zoo.training.settings import Settings
+from zoo.training.token_crossentropy import disagreement
 from zoo.training.trainer import Trainer
 
 BATCH = {
@@ -45,6 +47,30 @@ def test_the_loss_is_summed_over_tokens_and_padding_counts_for_nothing():
     loss, tokens = one.step(BATCH)
     close(loss, expected, 1e-4)
     assert float(tokens) == 7
+
+
+@pytest.mark.parametrize("jit", [False, True])
+def test_two_readings_without_dropout_agree_and_change_nothing(jit):
+    one, other = trainer(jit=jit), trainer(consistency=2.5, jit=jit)
+    for _ in range(2):
+        (loss, tokens), (same_loss, same_tokens) = one.step(BATCH), other.step(BATCH)
+        close(same_loss, loss, 1e-5)
+        assert float(same_tokens) == float(tokens) == 7
+    for a, b in zip(one.model.weights, other.model.weights, strict=True):
+        close(a, b, 1e-4)
+
+
+def test_consistency_brings_draws_of_dropout_together():
+    def apart(consistency):
+        one = trainer(dropout=0.4, consistency=consistency)
+        for _ in range(60):
+            one.step(BATCH)
+        inputs = {"source": BATCH["source"], "target": BATCH["target"][:, :-1]}
+        there = BATCH["target"][:, 1:] != 0
+        draws = [one.model(inputs, training=True).numpy()[there] for _ in range(6)]
+        return np.mean([disagreement(a, b) for a, b in itertools.combinations(draws, 2)])
+
+    assert apart(5.0) < 0.7 * apart(0.0)
 
 
 @pytest.mark.parametrize("jit", [False, True])

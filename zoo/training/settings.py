@@ -45,6 +45,9 @@ class Settings:
     """Longest gradient, over all weights together."""
     label_smoothing: float = 0.1
     """Probability that is spread over the vocabulary."""
+    consistency: float = 0.0
+    """How much it matters that two draws of dropout predict the same, 2.5 for example: each batch
+    is read twice (R-Drop, Liang et al. 2021)."""
     average: int = 5
     """Last epochs whose weights are averaged; the mean is what is scored and exported."""
     patience: int = 0
@@ -64,7 +67,7 @@ class Settings:
             self.require(name, getattr(self, name) >= 1, "at least 1")
         for name in ("learning_rate", "clip_norm"):
             self.require(name, getattr(self, name) > 0, "above 0")
-        for name in ("warmup_steps", "patience", "save_minutes", "seed"):
+        for name in ("warmup_steps", "consistency", "patience", "save_minutes", "seed"):
             self.require(name, getattr(self, name) >= 0, "0 or more")
         self.require("label_smoothing", 0 <= self.label_smoothing < 1, "in [0, 1)")
 

@@ -82,6 +82,16 @@ def token_losses(labels, logits, label_smoothing=0.0, pad_id=0):
     return ops.where(mask, losses, 0.0), ops.cast(mask, "float32")
 
 
+def disagreement(logits, others):
+    """How far two distributions are apart: the mean of KL(p || q) and KL(q || p), for each row.
+
+    The normalisers of both logits cancel out, since p and q have the same sum.
+    """
+    logits, others = ops.cast(logits, "float32"), ops.cast(others, "float32")
+    apart = ops.softmax(logits, axis=-1) - ops.softmax(others, axis=-1)
+    return 0.5 * ops.sum(apart * (logits - others), axis=-1)
+
+
 def _row_losses(logits, labels, smoothing):
     """The loss of each row (rows, vocabulary) and its label, with the gradient written out.
 

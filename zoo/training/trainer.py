@@ -6,7 +6,7 @@ import tensorflow as tf
 from zoo.layers.products import has_gpu
 from zoo.layers.scheduled_sampling import ScheduledSampling
 from zoo.training.adam import Adam
-from zoo.training.token_crossentropy import token_losses
+from zoo.training.token_crossentropy import disagreement, token_losses
 from zoo.training.warmup import Warmup
 
 
@@ -80,13 +80,22 @@ class Trainer:
 
     def _loss(self, inputs, labels):
         """Summed over the tokens of the labels (batch, time)."""
+        readings = 2 if self.settings.consistency else 1
+        if readings > 1:  # as examples of their own, each with its own dropout
+            inputs = {name: tf.concat([ids, ids], axis=0) for name, ids in inputs.items()}
+            labels = tf.concat([labels, labels], axis=0)
         labels = tf.reshape(labels, (1, -1))
         rows = tf.range(tf.size(labels))
         if not self.settings.jit:  # XLA wants to know how many there are
             rows = tf.cast(tf.where(labels[0] != 0)[:, 0], tf.int32)
         logits = self.model.logits_at(rows, inputs, training=True)
         labels = tf.gather(labels, rows, axis=1)
-        return tf.reduce_sum(token_losses(labels, logits[None], self.settings.label_smoothing)[0])
+        losses, mask = token_losses(labels, logits[None], self.settings.label_smoothing)
+        total = tf.reduce_sum(losses) / readings
+        if readings > 1:
+            apart = disagreement(*tf.split(logits, 2)) * tf.split(mask[0], 2)[0]
+            total += self.settings.consistency * tf.reduce_sum(apart)
+        return total
 
     @property
     def learning_rate(self):
