@@ -1,0 +1,38 @@
+from typing import Annotated
+
+import tyro
+
+from zoo.commands.console import Path, tell
+from zoo.errors import UsageError
+
+
+def export(
+    runs: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN")],
+    /,
+    *,
+    output: Path,
+    beam_width: int | None = None,
+    length_penalty: float | None = None,
+    float16: bool = False,
+):
+    """Writes a run's best model as the next version of a SavedModel; of several runs an ensemble.
+
+    Args:
+        runs: Folders of runs. The models of several answer together, by the mean of their
+            probabilities.
+        output: saved_models/NAME.
+        beam_width: Another beam than the run's recipe said.
+        length_penalty: Another length penalty than the run's recipe said.
+        float16: Weights take half the space on disk; computing is in float32 all the same.
+    """
+    from zoo.training.export_run import export_runs
+
+    if not runs:
+        raise UsageError("`zoo export` needs the folder of a run at least. Received: none")
+    options = {"beam_width": beam_width, "length_penalty": length_penalty}
+    options = {name: value for name, value in options.items() if value is not None}
+    folder = export_runs(runs, output, options, float16, report=tell)
+    tell("")
+    size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+    print(f"{folder}  {size / 1e6:.1f} MB")
+    print(f"zoo predict {output} TEXT")

@@ -1,0 +1,46 @@
+import sys
+import warnings
+from typing import Annotated
+
+import tyro
+
+from zoo.commands.console import Path, SavedModelPath, open_model
+from zoo.errors import UsageError
+
+
+def plot(
+    saved_model: SavedModelPath,
+    text: Annotated[str, tyro.conf.Positional],
+    /,
+    *,
+    output: Path,
+    words: bool = False,
+):
+    """Draws where the model looked as it answered a text.
+
+    Args:
+        saved_model: saved_models/NAME, or a version's folder.
+        text: The text.
+        output: File to write, .png, .svg or .pdf.
+        words: Puts pieces of words together. A word of the source has the weights of its pieces
+            together, a word of the answer the mean of its pieces' weights.
+    """
+    from zoo.evaluation.heat_map import START, merge_words, plot_heat_map
+
+    model = open_model(saved_model)
+    result = model("align", text=[text])
+    sources = [token.decode() for token in result["source_tokens"][0] if token]
+    targets = [token.decode() for token in result["target_tokens"][0] if token]
+    if not sources or not targets:
+        raise ValueError(f"There is nothing to draw: the model answers nothing to {text!r}")
+    weights = result["alignments"][0][: len(targets), : len(sources)]
+    if not weights.size:
+        raise ValueError(f"There is nothing to draw: {model.path} has no attention")
+    if words and not any(token.startswith(START) for token in [*sources, *targets]):
+        raise UsageError(f"`--words` needs pieces of words, which {model.path} does not read")
+    picture = merge_words(sources, targets, weights) if words else (sources, targets, weights)
+    with warnings.catch_warnings(record=True) as notes:
+        plot_heat_map(*picture, output)
+    for note in notes:
+        print(f"zoo: {note.message}", file=sys.stderr)
+    print(output)
