@@ -21,6 +21,7 @@ COMMANDS = {
     "evaluate": commands.evaluate,
     "score": commands.score,
     "plot": commands.plot,
+    "check": commands.check,
     "info": commands.info,
 }
 
