@@ -6,7 +6,11 @@ BIN := $(VENV)/bin
 # Layers and models under JAX and PyTorch, where no TensorFlow is installed.
 BACKENDS := .venv-backends
 
-.PHONY: install demo test test-backends lint format bench
+# The release before, as servers lag behind. Its C library is all that is used of it: no dependencies.
+PREVIOUS := .venv-previous
+PREVIOUS_WHEELS := tensorflow-cpu==2.20.0 tensorflow-text==2.20.0
+
+.PHONY: install demo test test-backends check check-previous lint format bench
 
 install: $(VENV)/installed
 
@@ -49,6 +53,20 @@ $(BACKENDS)/installed: constraints.txt
 	$(PYTHON) -m venv $(BACKENDS)
 	$(BACKENDS)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt \
 		keras jax torch pytest pytest-xdist hypothesis
+	touch $@
+
+# Will TF Serving load and run every model that is here?
+MODELS := $(patsubst %/zoo.json,%,$(wildcard saved_models/*/*/zoo.json))
+
+check: install
+	$(BIN)/zoo check $(MODELS)
+
+check-previous: install $(PREVIOUS)/installed
+	$(BIN)/zoo check $(MODELS) --python $(PREVIOUS)/bin/python
+
+$(PREVIOUS)/installed: Makefile
+	$(PYTHON) -m venv $(PREVIOUS)
+	$(PREVIOUS)/bin/pip install --quiet --disable-pip-version-check --no-deps $(PREVIOUS_WHEELS)
 	touch $@
 
 lint: install
