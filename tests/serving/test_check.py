@@ -1,86 +1,25 @@
 """`zoo check` passes what TF Serving will serve, and names each fault that is planted."""
 
-import contextlib
 import json
-import os
 import re
 import shutil
-import signal
 
 import numpy as np
 import pytest
 import tensorflow as tf
-import tensorflow_text as tf_text
-from tensorflow.core.protobuf import saved_model_pb2
-from tensorflow_serving.apis import prediction_log_pb2
 
+from tests.serving.planted import (
+    WORDS,
+    assert_only,
+    edited,
+    faults,
+    good,
+    save,
+    valid,
+    write_warm_up,
+)
 from tests.tools import run_zoo
 from zoo.cli import main
-from zoo.serving import check_saved_model
-from zoo.serving.check.process import Failure, Process
-
-TEXT = tf.TensorSpec((None,), tf.string, name="text")
-WORDS = ["cab", "a", "decade"]
-
-
-def valid(text):
-    return tf.strings.unicode_transcode(text, "UTF-8", "UTF-8")
-
-
-def good(text):
-    """Splits a text into words and counts, without faults."""
-    words = tf_text.WhitespaceTokenizer().tokenize(valid(text))
-    lengths = tf.strings.length(valid(text), "UTF8_CHAR")
-    score = tf.sqrt(tf.cast(lengths, tf.float32))
-    return {"text": tf.strings.upper(valid(text)), "words": words.to_tensor(), "score": score}
-
-
-def save(folder, function, warm_up=(WORDS[:1], WORDS), module=None):
-    """A SavedModel with one signature and warm-up requests of so many texts."""
-    module = module or tf.Module()
-    module.function = tf.function(function, input_signature=[TEXT])
-    signatures = {"serving_default": module.function}
-    tf.saved_model.save(module, str(folder), signatures=signatures)
-    if warm_up:
-        write_warm_up(folder, [{"text": texts} for texts in warm_up])
-    return folder
-
-
-def write_warm_up(folder, requests, signature="serving_default"):
-    (folder / "assets.extra").mkdir(exist_ok=True)
-    file = folder / "assets.extra" / "tf_serving_warmup_requests"
-    with tf.io.TFRecordWriter(str(file)) as writer:
-        for columns in requests:
-            log = prediction_log_pb2.PredictionLog()
-            request = log.predict_log.request
-            request.model_spec.signature_name = signature
-            for name, values in columns.items():
-                request.inputs[name].CopyFrom(tf.make_tensor_proto(values))
-            writer.write(log.SerializeToString())
-
-
-@contextlib.contextmanager
-def edited(folder):
-    """The graph of a SavedModel, written back."""
-    file = folder / "saved_model.pb"
-    saved = saved_model_pb2.SavedModel.FromString(file.read_bytes())
-    yield saved.meta_graphs[0]
-    file.write_bytes(saved.SerializeToString())
-
-
-def faults(folder, **kwargs):
-    """The findings of a check: [(group, text)]."""
-    lines = list(check_saved_model(folder, **kwargs))
-    found = [(line.group, line.text) for line in lines if not line.is_good]
-    assert all("\n" not in text for _, text in found)
-    return found
-
-
-def assert_only(found, group, *patterns):
-    """What was planted is found, and nothing else is."""
-    assert [name for name, _ in found] == [group] * len(patterns), found
-    for (_, text), pattern in zip(found, patterns, strict=True):
-        assert re.search(pattern, text), text
 
 
 @pytest.fixture(scope="module")
@@ -141,66 +80,6 @@ def test_wrong_usage_is_told_in_a_line(good_folder, tmp_path, capsys):
         code, _, err = check(capsys, *arguments)
         assert code == wanted, err
         assert re.fullmatch(f"zoo: .*{message}.*\n", err), err
-
-
-# The process alone.
-
-
-def test_tensors_of_all_kinds_come_back_as_they_were_sent(tmp_path):
-    module = tf.Module()
-    specs = {
-        "strings": tf.TensorSpec((None, None), tf.string, name="strings"),
-        "longs": tf.TensorSpec((None,), tf.int64, name="longs"),
-        "floats": tf.TensorSpec((None, None), tf.float32, name="floats"),
-        "bools": tf.TensorSpec((), tf.bool, name="bools"),
-        "halves": tf.TensorSpec((None,), tf.bfloat16, name="halves"),
-    }
-    function = tf.function(lambda **x: {name: tf.identity(v) for name, v in x.items()})
-    module.function = function.get_concrete_function(**specs)
-    tf.saved_model.save(module, str(tmp_path / "1"), signatures=module.function)
-    saved = saved_model_pb2.SavedModel.FromString((tmp_path / "1/saved_model.pb").read_bytes())
-    signature = saved.meta_graphs[0].signature_def["serving_default"]
-    values = {
-        "strings": np.array([[b"", b"a\x00"], [b"x" * 100_000, b"\xff" * 23]], object),
-        "longs": np.array([2**62, -1]),
-        "floats": np.zeros((0, 3), "float32"),
-        "bools": np.array(True),
-        "halves": np.array([1.5, -2.0], tf.bfloat16.as_numpy_dtype),
-    }
-    process = Process(tmp_path / "1")
-    feeds = {signature.inputs[name].name: value for name, value in values.items()}
-    names = [signature.outputs[name].name for name in values]
-    for (name, sent), came in zip(values.items(), process.run(feeds, names), strict=True):
-        assert came.shape == sent.shape, name
-        assert came.dtype == sent.dtype, name
-        assert came.tolist() == sent.tolist(), name
-    process.close()
-
-
-def test_a_hang_and_a_crash_are_findings_and_the_process_goes_on(tmp_path):
-    def hang(text):
-        is_fatal = tf.reduce_any(text == "hang")
-        return {"text": tf.while_loop(lambda _: is_fatal, lambda x: (x,), (text,))[0]}
-
-    with edited(save(tmp_path / "1", hang)) as graph:
-        signature = graph.signature_def["serving_default"]
-    process = Process(tmp_path / "1")
-
-    def ask(text):
-        feeds = {signature.inputs["text"].name: np.array([text], object)}
-        return process.run(feeds, [signature.outputs["text"].name])[0].tolist()
-
-    assert ask(b"a") == [b"a"]
-    process.timeout = 1.0
-    with pytest.raises(Failure, match="no answer within 1 s"):
-        ask(b"hang")
-    process.timeout = 120.0
-    assert ask(b"b") == [b"b"]
-    os.kill(process.pid, signal.SIGSEGV)
-    with pytest.raises(Failure, match=r"the process crashed \(SIGSEGV\)"):
-        ask(b"c")
-    assert ask(b"d") == [b"d"]
-    process.close()
 
 
 # What TF Serving loads, and then cannot run.

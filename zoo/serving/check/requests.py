@@ -48,6 +48,9 @@ def read_warm_up(folder, signatures):
     try:
         for record in tf.data.TFRecordDataset(str(file)).as_numpy_iterator():
             number += 1
+            if number > MOST_RECORDS:
+                findings.append(f"{WARM_UP} has more than {MOST_RECORDS} records: leave some out")
+                break
             request = prediction_log_pb2.PredictionLog.FromString(record).predict_log.request
             try:
                 requests.append((number, *_columns(request, signatures)))
@@ -58,8 +61,6 @@ def read_warm_up(folder, signatures):
             f"{WARM_UP} is damaged after record {number} ({type(error).__name__}): write a "
             "TFRecord of PredictionLog, as `zoo export` does"
         )
-    if number > MOST_RECORDS:
-        findings.append(f"{WARM_UP} has more than {MOST_RECORDS} records: leave some out")
     covered = {signature for _, signature, _ in requests}
     for name in signatures:
         if name not in covered and not findings:
