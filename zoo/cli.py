@@ -21,6 +21,7 @@ COMMANDS = {
     "evaluate": commands.evaluate,
     "score": commands.score,
     "plot": commands.plot,
+    "serve": commands.serve,
     "info": commands.info,
 }
 
