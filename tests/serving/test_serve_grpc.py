@@ -38,8 +38,8 @@ def test_predict_is_what_the_model_answers(stub, tiny, signature):
     for version in (None, 1):
         answer = stub.Predict(predict_request("tiny", signature, version, **columns), 120)
         assert answer.model_spec.name == "tiny"
-        assert answer.model_spec.version.value == version or 2
-        assert answer.model_spec.signature_name == signature or "serving_default"
+        assert answer.model_spec.version.value == (version or 2)
+        assert answer.model_spec.signature_name == (signature or "serving_default")
         expected = SavedModel(tiny / str(version or 2))(signature or "serving_default", **columns)
         assert set(answer.outputs) == set(expected)
         for name, values in expected.items():

@@ -149,7 +149,7 @@ function light(i, { source, target, weights }) {
   [...part("map").tBodies[0].rows].forEach((row, j) => row.classList.toggle("on", i === j));
   [...part("source").children].forEach((word, j) => {
     word.style.setProperty("--weight", weights[i][j]);
-    word.classList.toggle("strong", weights[i][j] > 0.6);
+    word.classList.toggle("strong", weights[i][j] > 0.75);
   });
   const most = source
     .map((word, j) => [weights[i][j], word])
