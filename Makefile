@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # Layers and models under JAX and PyTorch, where no TensorFlow is installed.
 BACKENDS := .venv-backends
 
-.PHONY: install demo test test-backends lint format bench
+.PHONY: install demo test test-backends lint format bench chromium
 
 install: $(VENV)/installed
 
@@ -38,8 +38,18 @@ demo: install
 	@echo "  docker run -p 8501:8501 -v $(CURDIR)/runs/demo/saved_models/pronounce:/models/pronounce \\"
 	@echo "      -e MODEL_NAME=pronounce tensorflow/serving              # serve it"
 
-test: install lint
+test: install lint chromium
 	$(BIN)/pytest -q -n 2 --dist worksteal
+
+# The browser in which the page of `zoo serve` is tested: Debian's, installed where it is missing.
+CHROMIUM := /usr/bin/chromium
+SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
+
+chromium: $(CHROMIUM)
+
+$(CHROMIUM):
+	$(SUDO) apt-get update -qq
+	$(SUDO) apt-get install -qq -y --no-install-recommends chromium fonts-liberation
 
 test-backends: $(BACKENDS)/installed
 	KERAS_BACKEND=torch $(BACKENDS)/bin/python -m pytest -q -n 2 --dist worksteal tests/layers tests/models

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import pathlib
 import re
 import signal
 import subprocess
@@ -76,3 +77,18 @@ def predict_request(name, signature="", version=None, **columns):
             tf.make_tensor_proto(values, tf.string, [len(values)]) if is_list else values
         )
     return request
+
+
+DOCUMENT = pathlib.Path(__file__).parents[2] / "docs" / "serving.md"
+
+
+def is_documented(message, code):
+    """Whether the table of errors has a line with this message and this code."""
+    table = DOCUMENT.read_text(encoding="utf-8").split("## Errors")[1].split("\n## ")[0]
+    for line in table.splitlines():
+        cells = [cell.strip() for cell in line.split("|")]
+        if len(cells) == 7 and cells[4].startswith("`"):
+            parts = map(re.escape, cells[4].strip("`").split("…"))
+            if code in cells[1:3] and re.fullmatch(".*".join(parts), message, re.S):
+                return True
+    return False

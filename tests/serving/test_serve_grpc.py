@@ -12,7 +12,7 @@ from tensorflow_serving.apis import (
 )
 
 from tests.serving.conftest import PRONOUNCE
-from tests.serving.server import predict_request
+from tests.serving.server import is_documented, predict_request
 from tests.tools import close, run_zoo
 from zoo.serving import SavedModel
 
@@ -224,6 +224,7 @@ def test_an_error_has_the_status_of_tf_serving(stub, error):
         stub.Predict(make(), 120)
     assert got.value.code() == grpc.StatusCode[code], got.value.details()
     assert message in got.value.details()
+    assert error == "bytes" or is_documented(got.value.details(), code)
     stub.Predict(predict_request("tiny", text=["cab"]), 120)  # it goes on
 
 
