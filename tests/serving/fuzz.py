@@ -22,7 +22,7 @@ SETTINGS = {
     "deadline": None,
     "suppress_health_check": list(hypothesis.HealthCheck),
 }
-SIGNATURES = ["serving_default", "align", "score", ""]
+SIGNATURES = ["serving_default", "align", "score", "", "__saved_model_init_op"]
 
 short = st.text(max_size=8) | st.text("abcdefé", max_size=30)
 strings = short | st.builds(lambda x: {"b64": x}, st.text("abcdABCD0129+/=%", max_size=8))

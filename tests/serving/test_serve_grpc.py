@@ -30,8 +30,13 @@ def stub(channel):
     return prediction_service_pb2_grpc.PredictionServiceStub(channel)
 
 
+@pytest.fixture(scope="module")
+def models(tiny):
+    return {version: SavedModel(tiny / str(version)) for version in (1, 2)}
+
+
 @pytest.mark.parametrize("signature", ["", "serving_default", "align", "score"])
-def test_predict_is_what_the_model_answers(stub, tiny, signature):
+def test_predict_is_what_the_model_answers(stub, models, signature):
     columns = {"text": WORDS}
     if signature == "score":
         columns["target"] = [b"B AA"] * 5
@@ -40,7 +45,7 @@ def test_predict_is_what_the_model_answers(stub, tiny, signature):
         assert answer.model_spec.name == "tiny"
         assert answer.model_spec.version.value == (version or 2)
         assert answer.model_spec.signature_name == (signature or "serving_default")
-        expected = SavedModel(tiny / str(version or 2))(signature or "serving_default", **columns)
+        expected = models[version or 2](signature or "serving_default", **columns)
         assert set(answer.outputs) == set(expected)
         for name, values in expected.items():
             got = tf.make_ndarray(answer.outputs[name])
@@ -150,6 +155,11 @@ ERRORS = {
         lambda: predict_request("tiny", "dance", text=["cab"]),
         "FAILED_PRECONDITION",
         'Serving signature key "dance" not found.',
+    ),
+    "no inputs": (
+        lambda: predict_request("tiny", "__saved_model_init_op"),
+        "FAILED_PRECONDITION",
+        'Serving signature key "__saved_model_init_op" not found.',
     ),
     "dtype": (
         lambda: predict_request("tiny", text=tf.make_tensor_proto([1.0])),

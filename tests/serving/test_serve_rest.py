@@ -213,6 +213,12 @@ ERRORS = {
         400,
         'Serving signature name: "dance" not found in signature def',
     ),
+    "no inputs": (
+        PREDICT,
+        {"signature_name": "__saved_model_init_op", "inputs": []},
+        400,
+        "Failed to get input map for signature: __saved_model_init_op",
+    ),
     "signature no string": (
         PREDICT,
         {"signature_name": 1, "inputs": ["cab"]},

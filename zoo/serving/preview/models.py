@@ -63,7 +63,8 @@ class ServedModel:
     def answer(self, signature_name, columns, wanted=()):
         """Runs a signature on {input: Column}; gives {output: numpy array}, the wanted or all."""
         signature_name = signature_name or DEFAULT
-        if signature_name not in self.signatures:
+        # The signatures of the file have one more, which starts the model and answers nothing.
+        if signature_name not in self.model.loaded.signatures:
             raise Refused(
                 "FAILED_PRECONDITION", f'Serving signature key "{signature_name}" not found.'
             )
