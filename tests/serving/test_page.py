@@ -35,14 +35,14 @@ def opened(browser, url, **options):
     page.set_default_timeout(PATIENCE)
     expect.set_options(timeout=PATIENCE)
     complaints, addresses = [], []
-    page.on("pageerror", complaints.append)
+    page.on("pageerror", lambda error: complaints.append(str(error)))
     page.on("console", lambda line: complaints.append(line.text))
     page.on("request", lambda request: addresses.append(request.url))
     page.goto(url)
     yield page
     page.close()
     assert all(address.startswith(url) for address in addresses)
-    assert [c for c in complaints if "Failed to load resource" not in str(c)] == []
+    assert [c for c in complaints if "Failed to load resource" not in c] == []
 
 
 def answer_of(page, text, model="tiny"):
