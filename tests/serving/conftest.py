@@ -14,7 +14,7 @@ def tiny(tmp_path_factory):
     """saved_models/tiny, of two versions that answer differently."""
     folder = tmp_path_factory.mktemp("served") / "tiny"
     for seed in (0, 1):
-        export(tiny_pipeline(seed), folder, examples=["cab"])
+        export(tiny_pipeline(seed, min_length=4), folder, examples=["cab"])
     return folder
 
 

@@ -32,6 +32,17 @@ def slow_request(server, body):
     return connection
 
 
+def wait_until_refused(address):
+    """Until a server takes no new connections."""
+    for _ in range(600):
+        try:
+            socket.create_connection(address, timeout=10).close()
+        except OSError:
+            return
+        time.sleep(0.1)
+    pytest.fail("the server takes connections while it stops")
+
+
 def test_what_was_accepted_is_answered_before_the_end(tiny):
     body = json.dumps({"inputs": ["cab"]}).encode()
     with running(tiny) as server, grpc.insecure_channel(server.grpc) as channel:
@@ -41,9 +52,7 @@ def test_what_was_accepted_is_answered_before_the_end(tiny):
         calls = [stub.Predict.future(request, 120) for _ in range(6)]
         calls[0].result()  # they come on one connection, one after the other
         server.process.send_signal(signal.SIGTERM)
-        time.sleep(0.5)
-        with pytest.raises(OSError, match="refused"):
-            socket.create_connection(rest.getpeername(), timeout=10)
+        wait_until_refused(rest.getpeername())
         rest.sendall(body)
         with rest.makefile("rb") as answer:
             assert b'"outputs"' in answer.read()
@@ -57,12 +66,12 @@ def test_what_was_accepted_is_answered_before_the_end(tiny):
 
 def test_a_second_signal_ends_it_at_once():
     with running("--proxy", "http://127.0.0.1:1") as server:
-        slow_request(server, b"{}")  # never sent
+        connection = slow_request(server, b"{}")  # whose body never comes
         server.process.send_signal(signal.SIGINT)
-        time.sleep(0.5)
+        wait_until_refused(connection.getpeername())
         assert server.process.poll() is None
-        server.stop(signal.SIGINT)
-    assert server.process.returncode == 0
+        assert "zoo: stopped, 0 requests are not answered" in server.stop(signal.SIGINT)
+    assert server.process.returncode == 1
 
 
 def test_beyond_the_queue_requests_are_refused():
@@ -138,7 +147,8 @@ MISTAKES = {
         1,
         "Choose another `--grpc-port`, or stop what uses it",
     ),
-    "no port": (["MODEL", "--rest-port", 70000, "--grpc-port", 0], 1, "127.0.0.1:70000 cannot be"),
+    "no port": (["MODEL", "--rest-port", 70000], 2, "`--rest-port` must be 0 to 65535"),
+    "no host": (["MODEL", "--host", "8.8.8.8"], 1, "8.8.8.8:8501 cannot be served: Cannot assign"),
     "workers": (["MODEL", "--workers", 0], 2, "`--workers` must be positive. Received: 0"),
     "queue": (["MODEL", "--queue", -1], 2, "`--queue` must be"),
 }

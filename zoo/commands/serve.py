@@ -52,6 +52,9 @@ def serve(
         if not value > 0:
             option = f"--{name.replace('_', '-')}"
             raise UsageError(f"`{option}` must be positive. Received: {value - (name == 'queue')}")
+    for option, port in (("--rest-port", rest_port), ("--grpc-port", grpc_port)):
+        if not 0 <= port <= 65535:
+            raise UsageError(f"`{option}` must be 0 to 65535. Received: {port}")
     if bool(saved_models) == bool(proxy):
         raise UsageError(
             "`zoo serve` needs SavedModels, or --proxy and a server's URL, and not both. "
@@ -65,7 +68,7 @@ def serve(
     try:
         from zoo.serving.preview.server import serve_models, serve_proxy
     except ModuleNotFoundError as error:
-        raise UsageError(
+        raise ValueError(
             f"`zoo serve` needs {error.name}: pip install 'keras-zoo[serve]', or "
             "pip install -e '.[serve]' in a checkout"
         ) from error

@@ -1,5 +1,6 @@
 import asyncio
 import contextlib
+import os
 import signal
 import socket
 import sys
@@ -63,11 +64,10 @@ def bind(host, port):
         bound = socket.socket(family, socket.SOCK_STREAM)
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind(address)
-    except (OSError, OverflowError) as error:
-        reason = getattr(error, "strerror", None) or error
+    except OSError as error:
         raise OSError(
-            f"{host}:{port} cannot be served: {reason}. Choose another `--rest-port`, or stop "
-            "what uses it"
+            f"{host}:{port} cannot be served: {error.strerror}. Choose another `--rest-port`, "
+            "or stop what uses it"
         ) from error
     return bound
 
@@ -96,12 +96,20 @@ async def run(app, rest_socket, grpc_server, ready, count=lambda: 0):
         ready: lines to print when both listen.
         count: how many requests are waiting or computed.
     """
-    rest = _Rest(uvicorn.Config(app, log_level="error", access_log=False, server_header=False))
-    ended, force = asyncio.Event(), asyncio.Event()
+    config = uvicorn.Config(
+        app, log_level="error", access_log=False, server_header=False, lifespan="off"
+    )
+    rest = _Rest(config)
+    ended = asyncio.Event()
+
+    def end():
+        if ended.is_set():  # whoever asks twice does not want to wait
+            print(f"zoo: stopped, {count()} requests are not answered", file=sys.stderr, flush=True)
+            os._exit(1)
+        ended.set()
+
     for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(
-            number, lambda: (force if ended.is_set() else ended).set()
-        )
+        asyncio.get_running_loop().add_signal_handler(number, end)
     if grpc_server is not None:
         await grpc_server.start()
     serving = asyncio.create_task(rest.serve(sockets=[rest_socket]))
@@ -109,12 +117,8 @@ async def run(app, rest_socket, grpc_server, ready, count=lambda: 0):
         await asyncio.sleep(0.01)
     print("\n".join(ready), flush=True)
     await ended.wait()
-    if count():
-        print(f"zoo: stopping, after {count()} more answers", file=sys.stderr)
+    print(f"zoo: stopping, after {count()} more answers", file=sys.stderr, flush=True)
     rest.should_exit = True
     endings = [serving] if grpc_server is None else [serving, grpc_server.stop(grace=600)]
-    finished = asyncio.gather(*endings)
-    forced = asyncio.create_task(force.wait())
-    await asyncio.wait([finished, forced], return_when=asyncio.FIRST_COMPLETED)
-    forced.cancel()
+    await asyncio.gather(*endings)
     print("zoo: stopped", file=sys.stderr)
