@@ -192,12 +192,6 @@ def test_an_error_is_shown_and_the_next_answer_comes(page):
     expect(page.get_by_role("status")).to_have_text("")
 
 
-def test_what_is_typed_is_text_and_no_markup(page):
-    answer_of(page, "<b onclick=x>")
-    assert page.locator("#source").inner_text() == "<b onclick=x>"
-    assert page.locator("#answer b").count() == 0
-
-
 def test_pieces_of_words_are_put_together_as_in_python(page):
     rng, pieces = random.Random(3), ["▁a", "▁", "b", "▁cd", "e", "."]
     cases = []
@@ -249,14 +243,14 @@ def upstream(answers):
 
 SENTENCE = {
     "serving_default": {
-        "text": ["a red bicycle."],
+        "text": ["<b>a</b> red bicycle."],
         "score": [-1.0],
-        "texts": [["a red bicycle.", ""]],
+        "texts": [["<b>a</b> red bicycle.", ""]],
         "scores": [[-1.0, -1e9]],
     },
     "align": {
         "source_tokens": [["▁ein", "▁rotes", "▁Fahr", "rad", ".", ""]],
-        "target_tokens": [["▁a", "▁red", "▁bi", "cycle", ".", ""]],
+        "target_tokens": [["▁<b>a</b>", "▁red", "▁bi", "cycle", ".", ""]],
         "alignments": [
             [
                 [0.9, 0.1, 0, 0, 0, 0],
@@ -281,8 +275,9 @@ def test_in_front_of_another_server_words_are_whole(browser):
         page.get_by_label("Text").fill("ein rotes Fahrrad.")
         expect(page.locator("#version")).to_have_text("version 3")
         page.keyboard.press("Enter")
-        expect(page.locator("#target .word")).to_have_text(["a", "red", "bicycle."])
-        assert page.locator("#target").inner_text() == "a red bicycle."
+        expect(page.locator("#target .word")).to_have_text(["<b>a</b>", "red", "bicycle."])
+        assert page.locator("#target").inner_text() == "<b>a</b> red bicycle."  # no markup
+        assert page.locator("b").count() == 0
         page.locator("#target .word").nth(2).hover()
         assert page.locator("#source .word").all_inner_texts() == ["ein", "rotes", "Fahrrad."]
         assert lit(page) == pytest.approx([0, 0, 1])

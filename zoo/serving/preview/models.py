@@ -2,13 +2,13 @@ import pathlib
 from typing import NamedTuple
 
 import tensorflow as tf
-from tensorflow.core.framework import types_pb2
+from google.protobuf.message import DecodeError
 from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2, prediction_log_pb2
 
 from zoo.errors import UsageError
 from zoo.serving.preview.refused import Refused, invalid
-from zoo.serving.saved_model import SavedModel
+from zoo.serving.saved_model import DAMAGE, SavedModel, find_version
 
 DEFAULT = "serving_default"
 WARM_UP = pathlib.Path("assets.extra", "tf_serving_warmup_requests")
@@ -33,15 +33,9 @@ class Limits(NamedTuple):
 class ServedModel:
     """One version of a model, with its signatures as TF Serving reads them."""
 
-    def __init__(self, path, limits):
-        self.model = SavedModel(path)
-        folder = self.model.path.resolve()
-        if not folder.name.isdecimal():
-            raise ValueError(
-                f"{self.model.path} is not named by a number, which TF Serving takes for a version"
-            )
+    def __init__(self, folder, limits):
+        self.model, self.limits = SavedModel(folder), limits
         self.name, self.version = folder.parent.name, int(folder.name)
-        self.limits = limits
         saved = saved_model_pb2.SavedModel.FromString((folder / "saved_model.pb").read_bytes())
         (graph,) = [g for g in saved.meta_graphs if "serve" in g.meta_info_def.tags]
         self.signatures = dict(graph.signature_def)
@@ -51,14 +45,14 @@ class ServedModel:
         file = self.model.path / WARM_UP
         if not file.exists():
             return
-        for record in tf.data.TFRecordDataset(str(file)).as_numpy_iterator():
-            request = prediction_log_pb2.PredictionLog.FromString(record).predict_log.request
-            inputs = {name: tf.make_ndarray(tensor) for name, tensor in request.inputs.items()}
-            columns = {
-                name: Column(types_pb2.DT_STRING, values.shape, values.tolist())
-                for name, values in inputs.items()
-            }
-            self.answer(request.model_spec.signature_name, columns)
+        try:
+            for record in tf.data.TFRecordDataset(str(file)).as_numpy_iterator():
+                request = prediction_log_pb2.PredictionLog.FromString(record).predict_log.request
+                inputs = {k: tf.make_ndarray(v).tolist() for k, v in request.inputs.items()}
+                self.model(request.model_spec.signature_name or DEFAULT, **inputs)
+        except (*DAMAGE, TypeError, DecodeError) as error:
+            reason = str(error).splitlines()[0]
+            raise ValueError(f"{file}: a warm-up request cannot be answered: {reason}") from error
 
     def answer(self, signature_name, columns, wanted=()):
         """Runs a signature on {input: Column}; gives {output: numpy array}, the wanted or all."""
@@ -130,16 +124,21 @@ class Models:
 
     def load(self, paths, limits):
         """Loads SavedModels and warms them up."""
-        for path in paths:
-            model = ServedModel(path, limits)
-            versions = self.versions.setdefault(model.name, {})
-            if model.version in versions:
-                raise UsageError(
-                    f"`zoo serve` needs models of different names or versions. Received: "
-                    f"{versions[model.version].model.path} and {path}"
+        folders = [find_version(path).resolve() for path in paths]
+        for folder in folders:
+            if not folder.name.isdecimal():
+                raise ValueError(
+                    f"{folder} is not named by a number, which TF Serving takes for a version"
                 )
-            versions[model.version] = model
+        ids = [(folder.parent.name, folder.name) for folder in folders]
+        if len(set(ids)) < len(ids):
+            raise UsageError(
+                f"`zoo serve` needs models of different names or versions. Received: {list(paths)}"
+            )
+        for folder in folders:
+            model = ServedModel(folder, limits)
             model.warm_up()
+            self.versions.setdefault(model.name, {})[model.version] = model
 
     def find(self, spec):
         """The model that a ModelSpec means, the newest version if it says none."""
