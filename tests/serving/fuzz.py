@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tensorflow.core.framework import tensor_pb2, types_pb2
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
-from tests.serving.server import running
+from tests.serving.server import predict_request, running
 
 SETTINGS = {
     "database": None,
@@ -35,13 +35,18 @@ json_values = st.recursive(
     ),
     max_leaves=8,
 )
-good = st.fixed_dictionaries(
-    {"signature_name": st.sampled_from(SIGNATURES)},
-    optional={
-        "inputs": columns | st.fixed_dictionaries({"text": columns, "target": columns}),
-        "instances": columns
-        | st.lists(st.fixed_dictionaries({"text": strings, "target": strings}), max_size=3),
-    },
+pairs = st.fixed_dictionaries({"text": strings, "target": strings})
+good = st.one_of(
+    st.fixed_dictionaries({"inputs": st.lists(short, max_size=4)}),
+    st.fixed_dictionaries({"instances": st.lists(short, min_size=1, max_size=4)}),
+    st.fixed_dictionaries({"signature_name": st.just("align"), "inputs": columns}),
+    st.fixed_dictionaries(
+        {"signature_name": st.just("score"), "instances": st.lists(pairs, min_size=1, max_size=3)}
+    ),
+    st.fixed_dictionaries(
+        {"signature_name": st.sampled_from(SIGNATURES)},
+        optional={"inputs": columns | pairs, "instances": columns | st.lists(pairs, max_size=3)},
+    ),
 )
 bad = st.dictionaries(
     st.sampled_from(["inputs", "instances", "signature_name"]) | short, json_values, max_size=3
@@ -89,6 +94,9 @@ odd_tensors = st.builds(
 
 @st.composite
 def predict_requests(draw):
+    if draw(st.booleans()):
+        signature = draw(st.sampled_from(["", "serving_default", "align"]))
+        return predict_request("tiny", signature, text=draw(st.lists(st.binary(max_size=20))))
     request = predict_pb2.PredictRequest()
     request.model_spec.name = draw(st.sampled_from(["tiny"] * 8 + ["", "none"]))
     request.model_spec.signature_name = draw(st.sampled_from([*SIGNATURES, "x"]))
@@ -110,7 +118,7 @@ def fuzz(server, examples):
     def count(code):
         seen[code] = seen.get(code, 0) + 1
 
-    with httpx2.Client(timeout=60) as client:
+    with httpx2.Client(timeout=60, verify=False) as client:
 
         @hypothesis.settings(max_examples=examples * 3 // 4, **SETTINGS)
         @hypothesis.given(methods, paths, bodies())

@@ -23,6 +23,7 @@ class Server:
         if "--proxy" not in arguments:
             command += ["--grpc-port", "0"]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        self.client = httpx2.Client(timeout=120, verify=False)  # certificates take long to read
         self.process = subprocess.Popen(command, **pipes, **kwargs)
         self.ready = ""
         while "page" not in self.ready:
@@ -38,7 +39,7 @@ class Server:
         if body is not None and not isinstance(body, bytes):
             body = json.dumps(body).encode()
         method = options.pop("method", "GET" if body is None else "POST")
-        answer = httpx2.request(method, self.url + path, content=body, timeout=120, **options)
+        answer = self.client.request(method, self.url + path, content=body, **options)
         return answer.status_code, answer.json()
 
     def memory(self):

@@ -4,8 +4,9 @@ import json
 
 import numpy as np
 import pytest
+from tensorflow.core.protobuf import meta_graph_pb2
 
-from zoo.serving.preview.json_tensor import decimal, write_predictions
+from zoo.serving.preview.json_tensor import decimal, read_predict, write_predictions
 
 # What the source's rules give: %g if that is the number, else all digits; and a point.
 DECIMALS = {
@@ -53,3 +54,16 @@ def test_outputs_that_end_in_bytes_are_base64():
 def test_strings_leave_as_they_are():
     answer = write_predictions({"text": np.array([b"\xc3\xa9\xff\n"], object)}, in_rows=True)
     assert answer == b'{"predictions": ["\xc3\xa9\xff\\n"]}'
+
+
+def test_bytes_that_are_no_text_are_read_as_they_are():
+    signature = meta_graph_pb2.SignatureDef()
+    signature.inputs["text"].name = "text:0"
+    bodies = [
+        b'{"inputs": ["a\xff\\u00e9"]}',
+        b'{"instances": ["a\xff\xc3\xa9"]}',
+        b'{"inputs": [{"b64": "Yf/DqQ"}]}',  # without its padding, which may be left out
+    ]
+    for body in bodies:
+        _, columns, _ = read_predict(body, {"serving_default": signature})
+        assert columns["text"].values == [b"a\xff\xc3\xa9"]
