@@ -10,7 +10,7 @@ BACKENDS := .venv-backends
 PREVIOUS := .venv-previous
 PREVIOUS_WHEELS := tensorflow-cpu==2.20.0 tensorflow-text==2.20.0
 
-.PHONY: install demo test test-backends check check-previous lint format bench
+.PHONY: install demo test test-backends check check-previous lint format bench chromium
 
 install: $(VENV)/installed
 
@@ -42,8 +42,18 @@ demo: install
 	@echo "  docker run -p 8501:8501 -v $(CURDIR)/runs/demo/saved_models/pronounce:/models/pronounce \\"
 	@echo "      -e MODEL_NAME=pronounce tensorflow/serving              # serve it"
 
-test: install lint
+test: install lint chromium
 	$(BIN)/pytest -q -n 2 --dist worksteal
+
+# The browser in which the page of `zoo serve` is tested: Debian's, installed where it is missing.
+CHROMIUM := /usr/bin/chromium
+SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
+
+chromium: $(CHROMIUM)
+
+$(CHROMIUM):
+	$(SUDO) apt-get update -qq
+	$(SUDO) apt-get install -qq -y --no-install-recommends chromium fonts-liberation
 
 test-backends: $(BACKENDS)/installed
 	KERAS_BACKEND=torch $(BACKENDS)/bin/python -m pytest -q -n 2 --dist worksteal tests/layers tests/models

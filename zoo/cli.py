@@ -22,6 +22,7 @@ COMMANDS = {
     "score": commands.score,
     "plot": commands.plot,
     "check": commands.check,
+    "serve": commands.serve,
     "info": commands.info,
 }
 

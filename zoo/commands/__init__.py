@@ -8,3 +8,4 @@ from zoo.commands.list_all import list_all
 from zoo.commands.plot import plot
 from zoo.commands.predict import predict
 from zoo.commands.score import score
+from zoo.commands.serve import serve

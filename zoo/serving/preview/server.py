@@ -1,0 +1,124 @@
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import sys
+
+import uvicorn
+
+from zoo.serving.preview.proxy import make_proxy_app
+
+
+def serve_models(paths, limits, queue, host, rest_port, grpc_port):
+    """Serves SavedModels by REST and gRPC, and the page, until a signal ends it.
+
+    Arguments:
+        paths: SavedModels, or versions of them.
+        limits: tuple, the fields of `Limits`.
+        queue: tuple, the arguments of `WorkQueue`.
+        host, rest_port, grpc_port: where to listen.
+    """
+    # Here, because a proxy needs none of TensorFlow.
+    from zoo.serving.preview.grpc_services import make_grpc_server
+    from zoo.serving.preview.models import Limits, Models
+    from zoo.serving.preview.rest import make_app
+    from zoo.serving.preview.work_queue import WorkQueue
+    from zoo.training.trainer import use_all_cores
+
+    async def main():
+        work_queue, served = WorkQueue(*queue), Models()
+        with bind(host, rest_port) as rest_socket:
+            address = f"[{host}]:{grpc_port}" if ":" in host else f"{host}:{grpc_port}"
+            grpc_server, port = make_grpc_server(
+                served, work_queue, address, Limits(*limits).request_bytes
+            )
+            served.load(paths, Limits(*limits))  # the ports are known to be free
+            app = make_app(served, work_queue, Limits(*limits).request_bytes)
+            url = url_of(host, rest_socket)
+            ready = [f"{url}/v1/models/{name}:predict" for name in served.versions]
+            ready = ["REST  " + line for line in ready]
+            ready += [f"gRPC  {address.rpartition(':')[0]}:{port}", f"page  {url}/"]
+            await run(app, rest_socket, grpc_server, ready, lambda: work_queue.count)
+
+    use_all_cores()
+    asyncio.run(main())
+
+
+def serve_proxy(upstream, names, host, rest_port, request_bytes, timeout):
+    """Serves the page in front of another server's REST, until a signal ends it."""
+
+    async def main():
+        with bind(host, rest_port) as rest_socket:
+            app = make_proxy_app(upstream, names, request_bytes, timeout)
+            ready = [f"page  {url_of(host, rest_socket)}/  in front of {upstream}"]
+            await run(app, rest_socket, None, ready)
+
+    asyncio.run(main())
+
+
+def bind(host, port):
+    """A socket for REST that does not listen yet: who calls before the start is refused."""
+    try:
+        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        bound = socket.socket(family, socket.SOCK_STREAM)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(address)
+    except OSError as error:
+        raise OSError(
+            f"{host}:{port} cannot be served: {error.strerror}. Choose another `--rest-port`, "
+            "or stop what uses it"
+        ) from error
+    return bound
+
+
+def url_of(host, bound):
+    """The address of a bound socket for a browser."""
+    name = f"[{host}]" if ":" in host else host
+    return f"http://{name}:{bound.getsockname()[1]}"
+
+
+class _Rest(uvicorn.Server):
+    """Uvicorn that leaves the signals to `run`, which has two servers to end."""
+
+    @contextlib.contextmanager
+    def capture_signals(self):
+        yield
+
+
+async def run(app, rest_socket, grpc_server, ready, count=lambda: 0):
+    """Serves until SIGTERM or SIGINT, then finishes what was accepted; a second signal ends it.
+
+    Arguments:
+        app: ASGI application, for `rest_socket`.
+        rest_socket: a bound socket.
+        grpc_server: of grpc.aio, with its port; or None.
+        ready: lines to print when both listen.
+        count: how many requests are waiting or computed.
+    """
+    config = uvicorn.Config(
+        app, log_level="error", access_log=False, server_header=False, lifespan="off"
+    )
+    rest = _Rest(config)
+    ended = asyncio.Event()
+
+    def end():
+        if ended.is_set():  # whoever asks twice does not want to wait
+            print(f"zoo: stopped, {count()} requests are not answered", file=sys.stderr, flush=True)
+            os._exit(1)
+        ended.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, end)
+    if grpc_server is not None:
+        await grpc_server.start()
+    serving = asyncio.create_task(rest.serve(sockets=[rest_socket]))
+    while not rest.started:
+        await asyncio.sleep(0.01)
+    print("\n".join(ready), flush=True)
+    await ended.wait()
+    print(f"zoo: stopping, after {count()} more answers", file=sys.stderr, flush=True)
+    rest.should_exit = True
+    endings = [serving] if grpc_server is None else [serving, grpc_server.stop(grace=600)]
+    await asyncio.gather(*endings)
+    print("zoo: stopped", file=sys.stderr)

@@ -1,0 +1,42 @@
+import asyncio
+import concurrent.futures
+import threading
+
+from zoo.serving.preview.refused import Refused
+
+
+class WorkQueue:
+    """Threads that work, and a line of limited length before them; what is beyond is refused.
+
+    Arguments:
+        workers: int, how many requests are computed at a time.
+        waiting: int, how many more may wait.
+        timeout: float, the seconds after which a request is given up. One that waits leaves the
+            line then; one that is computed keeps its thread until it is done.
+    """
+
+    def __init__(self, workers, waiting, timeout):
+        self.workers, self.waiting, self.timeout = workers, waiting, timeout
+        self.count = 0  # of requests that are waiting or computed
+        self._lock = threading.Lock()
+        self._threads = concurrent.futures.ThreadPoolExecutor(workers, "zoo-serve")
+
+    async def run(self, function, *arguments):
+        """What the function returns, once it is its turn."""
+        with self._lock:
+            if self.count >= self.workers + self.waiting:
+                raise Refused(
+                    "RESOURCE_EXHAUSTED",
+                    f"The queue is full: {self.workers} requests are computed, {self.waiting} wait",
+                )
+            self.count += 1
+        future = self._threads.submit(function, *arguments)
+        future.add_done_callback(self._leave)
+        try:
+            return await asyncio.wait_for(asyncio.wrap_future(future), self.timeout)
+        except TimeoutError:
+            raise Refused("DEADLINE_EXCEEDED", f"No answer within {self.timeout:g} s") from None
+
+    def _leave(self, future):
+        with self._lock:
+            self.count -= 1
