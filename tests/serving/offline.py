@@ -1,18 +1,21 @@
 """A large job, watched: python -m tests.serving.offline 200000 [SAVED_MODEL]
 
-Prints the memory of `zoo predict` over time, kills one and resumes it, and compares the results.
+Prints the memory of `zoo predict` over time, kills one and resumes it, and compares the results. By
+default the model is a tiny one, whose answers are nonsense and quick.
 """
 
 import hashlib
 import pathlib
 import random
+import resource
 import string
 import subprocess
 import sys
 import tempfile
 import time
 
-import psutil
+from tests.serving.tools import tiny_pipeline
+from zoo.serving import export
 
 ZOO = pathlib.Path(sys.executable).parent / "zoo"
 
@@ -49,15 +52,19 @@ def watch(process, output, until=None, report=lambda lines, memory: None):
             process.wait()
             break
         if done > told:
-            memory.append((done, psutil.Process(process.pid).memory_info().rss / 1e6))
+            pages = int(pathlib.Path(f"/proc/{process.pid}/statm").read_text().split()[1])
+            memory.append((done, pages * resource.getpagesize() / 1e6))
             report(*memory[-1])
             told = done
         time.sleep(0.02)
     return memory
 
 
-def main(count, model="saved_models/pronounce_en"):
+def main(count, model=None):
     folder = pathlib.Path(tempfile.mkdtemp())
+    if model is None:
+        model = folder / "tiny"
+        export(tiny_pipeline(beam_width=1, num_results=1, max_length=4), model)
     write_words(folder / "words.txt", count)
     began = time.monotonic()
 

@@ -1,5 +1,6 @@
 """Clients of a real server that speaks TF Serving's protocol, and of one that misbehaves."""
 
+import http.server
 import pathlib
 import signal
 import socket
@@ -143,6 +144,25 @@ def test_a_request_that_takes_too_long_ends(server, kind):
     ):
         client.predict(["bad"])
     assert server.requests == 1
+
+
+def test_another_kind_of_server_is_told():
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hello) as other:
+        threading.Thread(target=other.serve_forever, daemon=True).start()
+        place = f"http://127.0.0.1:{other.server_port}"
+        with (
+            connect(place, "tiny") as client,
+            pytest.raises(OSError, match=f"{place} answered 200: hello"),
+        ):
+            client.predict(["bad"])
+        other.shutdown()
+
+
+class Hello(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"hello\n")
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ def connect(server, model, *, version=None, label=None, timeout=60.0, retry_for=
         )
     kind, default_port = kinds[parts.scheme]
     transport = kind(parts.hostname, port or default_port, model, version, label, timeout)
-    return Client(transport, f"{parts.scheme}://{parts.netloc}", model, retry_for, report)
+    return Client(transport, model, retry_for, report)
 
 
 class Client:
@@ -70,9 +70,9 @@ class Client:
     Returns a dict of numpy arrays, of bytes where they hold strings.
     """
 
-    def __init__(self, transport, server, model, retry_for=60.0, report=None):
+    def __init__(self, transport, model, retry_for=60.0, report=None):
         self.transport = transport
-        self.server = server
+        self.server = transport.server
         self.model = model
         self.retry_for = retry_for
         self.report = report or (lambda text: None)

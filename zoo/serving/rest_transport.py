@@ -37,7 +37,8 @@ class RestTransport:
         """The outputs of a signature: lists of bytes to numpy arrays, by name."""
         inputs = {name: [_to_json(value) for value in values] for name, values in columns.items()}
         body = json.dumps({"signature_name": signature, "inputs": inputs}, ensure_ascii=False)
-        answer = self._request("POST", f"{self.resource}:predict", body.encode())["outputs"]
+        answer = self._request("outputs", "POST", f"{self.resource}:predict", body.encode())
+        answer = answer["outputs"]
         # JSON tells neither types nor what is in an empty list, and a single output has no name.
         if signature not in self._outputs:
             self._outputs[signature] = self.metadata().signatures[signature].outputs
@@ -48,7 +49,7 @@ class RestTransport:
 
     def metadata(self):
         """What the server says of the model."""
-        answer = self._request("GET", f"{self.resource}/metadata")
+        answer = self._request("metadata", "GET", f"{self.resource}/metadata")
         signatures = json_format.ParseDict(
             answer["metadata"]["signature_def"],
             get_model_metadata_pb2.SignatureDefMap(),
@@ -64,18 +65,19 @@ class RestTransport:
                     connection.sock.shutdown(socket.SHUT_RDWR)
             connection.close()
 
-    def _request(self, method, path, body=None):
-        """The JSON that a server answers."""
+    def _request(self, wanted, method, path, body=None):
+        """The JSON that a server answers, in which something is wanted."""
         status, text = self._send(method, path, body)
         try:
             # Bytes that are no UTF-8 come as they are.
             answer = json.loads(text.decode("utf-8", "surrogateescape"))
         except ValueError:
-            answer = {}
-        if status == 200 and isinstance(answer, dict) and "error" not in answer:
+            answer = None
+        answer = answer if isinstance(answer, dict) else {}
+        if status == 200 and wanted in answer:
             return answer
-        reason = answer.get("error") if isinstance(answer, dict) else None
-        reason = f"{status}: {first_line(str(reason or text.decode('utf-8', 'replace')))}"
+        said = answer.get("error") or text.decode("utf-8", "replace")
+        reason = f"{status}: {first_line(str(said))[:500]}"
         if status in TEMPORARY:
             raise Temporary(reason)
         kind = ValueError if 400 <= status < 500 else OSError
