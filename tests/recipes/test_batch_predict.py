@@ -58,4 +58,6 @@ def test_without_beam_it_says_what_to_install(monkeypatch, capsys):
 
 
 def test_it_is_no_training():
-    assert sorted(load_recipes()) == ["bottleneck", "pronounce", "translate"]
+    recipes = load_recipes()
+    assert "pronounce" in recipes
+    assert "batch_predict" not in recipes
