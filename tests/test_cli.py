@@ -9,9 +9,8 @@ import sys
 import keras
 import pytest
 
-from tests.tools import run_zoo
+from tests.tools import run_zoo, run_zoo_here
 from tests.training.tools import SMALL, write_dictionary
-from zoo.cli import main
 from zoo.evaluation.metrics import evaluate
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -236,16 +235,6 @@ MISTAKES = {
 }
 
 
-def run_here(monkeypatch, capsys, place, arguments):
-    """What the command does, in this process: starting one takes four seconds."""
-    monkeypatch.chdir(place)
-    monkeypatch.setattr(sys, "argv", ["zoo", *arguments])
-    capsys.readouterr()
-    with pytest.raises(SystemExit) as stop:
-        main()
-    return subprocess.CompletedProcess(arguments, stop.value.code, *capsys.readouterr())
-
-
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_is_told_in_a_line(place, mistake, monkeypatch, capsys):
     (place / "three.txt").write_text("A\nB\nC\n")
@@ -260,7 +249,7 @@ def test_a_mistake_is_told_in_a_line(place, mistake, monkeypatch, capsys):
     if mistake in ("option", "recipe", "model"):
         done = run_zoo(*arguments, cwd=place)
     else:
-        done = run_here(monkeypatch, capsys, place, arguments)
+        done = run_zoo_here(monkeypatch, capsys, place, arguments)
     assert done.returncode == code, done.stderr
     assert message in done.stderr
     assert "Traceback" not in done.stderr

@@ -31,6 +31,8 @@ EXAMPLES += [
     "Pipeline",
     "Settings",
     "Warmup",
+    "connect",
+    "predict_lines",
 ]
 
 ROOT = pathlib.Path(__file__).parents[1]

@@ -197,3 +197,18 @@ def run_zoo(*arguments, **kwargs):
     """Runs the command `zoo` to its end."""
     command = [ZOO, *(x if isinstance(x, bytes) else str(x) for x in arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=False, **kwargs)
+
+
+def run_zoo_here(monkeypatch, capsys, place, arguments):
+    """What the command does, in this process: starting one takes four seconds."""
+    from zoo.cli import main  # here, because it is not there on every backend
+
+    monkeypatch.chdir(place)
+    monkeypatch.setattr(sys, "argv", ["zoo", *map(str, arguments)])
+    capsys.readouterr()
+    code = 0
+    try:
+        main()
+    except SystemExit as stop:
+        code = stop.code
+    return subprocess.CompletedProcess(arguments, code, *capsys.readouterr())

@@ -28,7 +28,7 @@ COMMANDS = {
 
 
 def load_recipes():
-    """The recipes that came with the zoo, {name: module}."""
+    """The recipes that came with the zoo and train, {name: module}."""
     recipes = {}
     for path in sorted(RECIPES.glob("[!_]*.py")):
         spec = importlib.util.spec_from_file_location(f"recipes.{path.stem}", path)
@@ -40,7 +40,8 @@ def load_recipes():
             reason = f"{type(error).__name__}: {error}"
             print(f"zoo: {path} cannot be loaded: {reason}", file=sys.stderr)
             continue
-        recipes[path.stem] = module
+        if hasattr(module, "Config"):  # what has none trains nothing
+            recipes[path.stem] = module
     return recipes
 
 

@@ -1,10 +1,17 @@
+import contextlib
+import pathlib
 import sys
+import time
+import zlib
 from typing import Annotated
 
 import tyro
 
-from zoo.commands.console import SavedModelPath, batches, open_model, print_json, standard_input
+from zoo.commands.console import Path, SavedModelPath, open_model, standard_input, tell
 from zoo.errors import UsageError
+
+IN_FLIGHT = 4  # batches that a server has at a time: some to search, some to read or to send
+TIMEOUT = 300.0  # seconds, for a batch may wait behind those of others; a job does not end for that
 
 
 def predict(
@@ -14,39 +21,114 @@ def predict(
     *,
     n_best: int = 1,
     json: bool = False,
+    server: str | None = None,
+    retry_for: float = 60,
+    input: Path | None = None,
+    output: Path | None = None,
+    resume: bool = False,
+    batch_size: int = 64,
 ):
     """Prints the answer to each text, line by line.
 
     Args:
-        saved_model: saved_models/NAME, or a version's folder.
+        saved_model: saved_models/NAME, or a version's folder; for a server, the model's name.
         text: Texts; without any, the lines of the standard input.
         n_best: Answers to each, best first, in columns: the text, the score, the answer.
         json: Prints a line of JSON for each text.
+        server: Where to ask: grpc://HOST:PORT or http://HOST:PORT, of TF Serving or `zoo serve`.
+        retry_for: Seconds for which to try again where the server is away or full.
+        input: File of texts, a line each; .gz is read too.
+        output: File to write, which must not be there.
+        resume: Goes on with the output of a run that was stopped or killed.
+        batch_size: Texts that are searched at once; a server may limit it.
     """
-    from zoo.layers.hypotheses import NONE
-    from zoo.serving.pipeline import to_bytes
+    from zoo.serving.offline import answer_lines, predict_windows
 
-    model = open_model(saved_model)
-    most = model.num_results
-    if not 1 <= n_best <= most:
-        raise UsageError(
-            f"`--n-best` must be 1 to {most}, as many as {model.path} was exported with. "
-            f"Received: {n_best}"
-        )
-    # Who types wants an answer to each line.
-    size = 1 if not text and sys.stdin.isatty() else 64
-    for lines in batches(text or standard_input(), size):
-        result = model("serving_default", text=lines)
-        lines = [line.decode("utf-8", "replace") for line in to_bytes(lines)]
-        for line, texts, scores in zip(lines, result["texts"], result["scores"], strict=True):
-            answers = [(t.decode(), float(s)) for t, s in zip(texts, scores, strict=True)][:n_best]
-            answers = [answer for answer in answers if answer[1] > NONE]  # not the empty places
-            if json:
-                texts, scores = zip(*answers, strict=True)
-                about = {"input": line, "text": texts[0], "score": scores[0]}
-                print_json({**about, "texts": texts, "scores": scores})
-            elif n_best == 1:
-                print(answers[0][0], flush=True)
-            else:
-                for answer, score in answers:
-                    print(f"{line}\t{score:.4f}\t{answer}", flush=True)
+    if text and input:
+        raise UsageError(f"Give texts or `--input`, not both. Received: {text[0]!r} and {input}")
+    if resume and not output:
+        raise UsageError("`--resume` goes on with a file. Name it: --output FILE")
+    if batch_size < 1:
+        raise UsageError(f"`--batch-size` must be 1 or more. Received: {batch_size}")
+    with _open(saved_model, server, retry_for) as model:
+        most = model.num_results
+        if not 1 <= n_best <= most:
+            raise UsageError(
+                f"`--n-best` must be 1 to {most}, as many as {model.path} was exported with. "
+                f"Received: {n_best}"
+            )
+        about = {"model": model.name, "n_best": n_best, "json": json, "batch_size": batch_size}
+        lines = text or (_read(input) if input else standard_input())
+        is_typed = not text and not input and sys.stdin.isatty()
+        largest = {"largest": 1} if is_typed else {}  # who types wants an answer to each line
+        with _open_output(output, about, resume) as file:
+            windows = predict_windows(
+                model,
+                file.skip_done(lines),
+                batch_size,
+                in_flight=IN_FLIGHT if server else 1,
+                done=file.lines,
+                **largest,
+            )
+            began, before = time.monotonic(), file.lines
+            for rows in windows:
+                answers = [answer_lines(*row, n_best, json) for row in rows]
+                file.write([line for line, _, _ in rows], "".join(answers))
+                if output or not sys.stdout.isatty():
+                    speed = (file.lines - before) / (time.monotonic() - began)
+                    tell(f"{file.lines} lines, {speed:.0f} lines/s")
+            tell("")
+
+
+@contextlib.contextmanager
+def _open(saved_model, server, retry_for):
+    """The SavedModel, or a client of the model that a server has under its name."""
+    if not server:
+        yield open_model(saved_model)
+        return
+    from zoo.serving import connect
+
+    path, version = pathlib.Path(saved_model), None
+    if path.name.isdecimal() and path.parent.name:  # a version's folder
+        path, version = path.parent, int(path.name)
+
+    def report(text):
+        print(f"zoo: {text}", file=sys.stderr)
+
+    options = {"version": version, "timeout": TIMEOUT, "retry_for": retry_for, "report": report}
+    with connect(server, path.name, **options) as client:
+        yield client
+
+
+def _open_output(output, about, resume):
+    if not output:
+        return _StandardOutput()
+    from zoo.serving.resumable_file import ResumableFile
+
+    return ResumableFile(output, about, resume)
+
+
+def _read(path):
+    """The lines of a file, as they are needed."""
+    from zoo.data.pairs import read_lines
+
+    try:
+        yield from read_lines(pathlib.Path(path))
+    except (EOFError, zlib.error) as error:
+        raise ValueError(f"{path} is damaged: {error}") from error
+
+
+class _StandardOutput(contextlib.nullcontext):
+    """The standard output, written as a ResumableFile is."""
+
+    lines = 0
+
+    def __enter__(self):
+        return self
+
+    def skip_done(self, lines):
+        return lines
+
+    def write(self, lines, text):
+        print(text, end="", flush=True)
+        self.lines += len(lines)

@@ -68,6 +68,7 @@ class SavedModel:
         except DAMAGE as error:
             reason = str(error).splitlines()[0]
             raise ValueError(f"{self.path} cannot be loaded: {reason}") from error
+        self.name = "/".join(self.path.resolve().parts[-2:])  # NAME/VERSION
         self.about = read_about(self.path)
         outputs = self.loaded.signatures["serving_default"].structured_outputs
         self.num_results = outputs["texts"].shape[1]

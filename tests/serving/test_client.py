@@ -1,0 +1,245 @@
+"""Clients of a real server that speaks TF Serving's protocol, and of one that misbehaves."""
+
+import http.server
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from tests.serving.tools import tiny_pipeline
+from tests.serving.unruly_server import UnrulyServer
+from tests.tools import run_zoo_here
+from zoo.serving import SavedModel, connect, export
+
+ROOT = pathlib.Path(__file__).parents[2]
+KINDS = ("grpc", "http")
+TEXTS = ["bad", "deck", "", 'ünknown "quoted"\n', "z" * 300, "日本"]
+BROKEN = b"a\xff\xfeb"  # no UTF-8
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    path = tmp_path_factory.mktemp("saved_models") / "tiny"
+    export(tiny_pipeline(min_length=3), path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def running(path):
+    server = UnrulyServer(path)
+    yield server
+    server.grpc.stop(None)
+
+
+@pytest.fixture
+def server(running):
+    running.faults, running.requests = [], 0
+    return running
+
+
+def address(server, kind):
+    return f"{kind}://127.0.0.1:{server.grpc_port if kind == 'grpc' else server.rest_port}"
+
+
+def assert_same(answer, expected):
+    assert sorted(answer) == sorted(expected)
+    for name in expected:
+        assert answer[name].dtype == expected[name].dtype, name
+        assert answer[name].shape == expected[name].shape, name
+        assert answer[name].tolist() == expected[name].tolist(), name
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_client_answers_as_the_saved_model_does(server, kind):
+    model = server.model
+    with connect(address(server, kind), "tiny") as client:
+        expected = model("serving_default", text=TEXTS)
+        assert_same(client.predict(TEXTS), expected)
+        assert_same(client("align", text=TEXTS), model("align", text=TEXTS))
+        # A signature with two inputs and, which REST does not name, one output.
+        pairs = {"text": ["bad", "deck"], "target": ["B AA D", "ʃ"]}
+        assert_same(client("score", **pairs), model("score", **pairs))
+        assert_same(client.predict([]), model("serving_default", text=[]))
+        for name, values in client("align", text=[]).items():
+            assert (len(values), values.ndim) == (0, 3 if name == "alignments" else 2)
+        assert_same(client.predict([BROKEN]), model("serving_default", text=[BROKEN]))
+        assert client.num_results == 3
+        assert client.name == model.name == "tiny/1"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("wanted", [{"version": 1}, {"label": "stable"}], ids=str)
+def test_a_version_or_a_label_can_be_named(server, kind, wanted):
+    with connect(address(server, kind), "tiny", **wanted) as client:
+        assert client.predict(["bad"])["texts"].shape == (1, 3)
+    others = {"version": 2} if "version" in wanted else {"label": "canary"}
+    with (
+        connect(address(server, kind), "tiny", **others) as client,
+        pytest.raises(ValueError, match="Servable not found"),
+    ):
+        client.predict(["bad"])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("fault", ["unavailable", "full", "drop"])
+def test_what_is_temporary_is_tried_again(server, kind, fault):
+    reports = []
+    with connect(address(server, kind), "tiny", report=reports.append) as client:
+        server.faults = [fault] * 4
+        assert_same(client.predict(["bad"]), server.model("serving_default", text=["bad"]))
+        assert not server.faults
+        assert len(reports) == 1
+        assert reports[0].startswith(address(server, kind))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("fault", "error"), [("invalid", ValueError), ("broken", OSError)])
+def test_what_is_wrong_is_told_and_not_tried_again(server, kind, fault, error):
+    server.faults = [fault]
+    with connect(address(server, kind), "tiny") as client:
+        with pytest.raises(error) as raised:
+            client.predict(["bad"])
+        assert str(raised.value).startswith(f"{address(server, kind)} answered ")
+        assert str(raised.value).endswith(f": told to be {fault}")  # its first line
+        assert server.requests == 1
+        with pytest.raises(ValueError, match="told to be invalid"):
+            client("dance", text=["bad"])
+    with (
+        connect(address(server, kind), "none") as client,
+        pytest.raises(ValueError, match="Servable not found"),
+    ):
+        client.predict(["bad"])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_trying_ends(server, kind):
+    began = time.monotonic()
+    with connect(address(server, kind), "tiny", retry_for=0.5) as client:
+        server.faults = ["unavailable"] * 999
+        with pytest.raises(ConnectionError, match="was away or full for 0.5 s: .*told to be una"):
+            client.predict(["bad"])
+    assert 3 <= server.requests < 100
+    with socket.socket() as free:  # bound, but nobody listens
+        free.bind(("127.0.0.1", 0))
+        place = f"{kind}://127.0.0.1:{free.getsockname()[1]}"
+        with (
+            connect(place, "tiny", retry_for=0.5) as client,
+            pytest.raises(ConnectionError, match=f"{place} was away or full for 0.5 s: .*refused"),
+        ):
+            client.predict(["bad"])
+    assert time.monotonic() - began < 10
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_request_that_takes_too_long_ends(server, kind):
+    server.faults = ["hang"]
+    with (
+        connect(address(server, kind), "tiny", timeout=0.3) as client,
+        pytest.raises(TimeoutError, match="took longer than 0.3 s"),
+    ):
+        client.predict(["bad"])
+    assert server.requests == 1
+
+
+def test_another_kind_of_server_is_told():
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hello) as other:
+        threading.Thread(target=other.serve_forever, daemon=True).start()
+        place = f"http://127.0.0.1:{other.server_port}"
+        with (
+            connect(place, "tiny") as client,
+            pytest.raises(OSError, match=f"{place} answered 200: hello"),
+        ):
+            client.predict(["bad"])
+        other.shutdown()
+
+
+class Hello(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"hello\n")
+
+
+@pytest.mark.parametrize(
+    "wrong", ["localhost:8500", "ftp://host", "grpc://", "http://host:port", "http://host/model"]
+)
+def test_a_wrong_address_is_told(wrong):
+    with pytest.raises(ValueError, match=f"Received: {wrong}"):
+        connect(wrong, "tiny")
+
+
+def test_nothing_is_lost_where_a_server_is_killed_and_comes_again(path):
+    ports = []
+    for _ in KINDS:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            ports.append(free.getsockname()[1])
+    command = [sys.executable, "-m", "tests.serving.unruly_server", path, *map(str, ports)]
+
+    def start():
+        process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+        assert process.stdout.readline() == "ready\n"
+        return process
+
+    model = SavedModel(path)
+    words = ["bad", "deck", "ab", "café"]
+    expected = {word: model("serving_default", text=[word])["texts"].tolist() for word in words}
+    reports, answered, wrong, stop = [], dict.fromkeys(KINDS, 0), [], threading.Event()
+
+    def ask(kind, port):
+        with connect(
+            f"{kind}://127.0.0.1:{port}", "tiny", retry_for=200, report=reports.append
+        ) as client:
+            while not stop.is_set():
+                word = words[answered[kind] % len(words)]
+                try:
+                    answer = client.predict([word])["texts"].tolist()
+                    if answer != expected[word]:
+                        wrong.append((kind, word, answer))
+                except Exception as error:
+                    wrong.append((kind, word, error))
+                answered[kind] += 1
+
+    process = start()
+    threads = [threading.Thread(target=ask, args=pair) for pair in zip(KINDS, ports, strict=True)]
+    try:
+        for thread in threads:
+            thread.start()
+        while min(answered.values()) < 10:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        process = start()
+        before = dict(answered)
+        while any(answered[kind] < before[kind] + 10 for kind in KINDS):
+            time.sleep(0.05)
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+        process.kill()
+        process.wait()
+    assert not wrong
+    assert {report.partition(":")[0] for report in reports} == set(KINDS)  # it was away for both
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_predict_prints_the_same_from_a_server(server, kind, path, monkeypatch, capsys):
+    for options in ([], ["--n-best", "2"], ["--json"]):
+        texts = ["bad", "deck", "a\udcffb"]  # the shell's way for bytes that are no text
+        said = [
+            run_zoo_here(monkeypatch, capsys, path.parent, ["predict", *place, *options])
+            for place in (["tiny", *texts], ["tiny/1", *texts, "--server", address(server, kind)])
+        ]
+        assert said[0].returncode == said[1].returncode == 0
+        assert said[0].stdout == said[1].stdout
+        assert len(said[0].stdout.splitlines()) >= 3
+    arguments = ["predict", "tiny", "bad", "--n-best", "9", "--server", address(server, kind)]
+    done = run_zoo_here(monkeypatch, capsys, path.parent, arguments)
+    assert done.returncode == 2
+    assert "must be 1 to 3" in done.stderr

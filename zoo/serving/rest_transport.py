@@ -1,0 +1,137 @@
+import base64
+import contextlib
+import http.client
+import json
+import socket
+import threading
+import urllib.parse
+
+import numpy as np
+import tensorflow as tf
+from google.protobuf import json_format
+from tensorflow_serving.apis import get_model_metadata_pb2
+
+from zoo.serving.pipeline import to_bytes
+from zoo.serving.transport import Metadata, Temporary, first_line
+
+# Too many requests; a proxy whose server is away; unavailable.
+TEMPORARY = (429, 502, 503)
+
+
+class RestTransport:
+    """Requests by HTTP, in columns ("inputs" to "outputs"); each thread keeps its connection."""
+
+    def __init__(self, host, port, model, version, label, timeout):
+        self.host, self.port, self.timeout = host, port, timeout
+        self.server = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+        self.resource = f"/v1/models/{urllib.parse.quote(model, safe='')}"
+        if version is not None:
+            self.resource += f"/versions/{version}"
+        if label is not None:
+            self.resource += f"/labels/{urllib.parse.quote(label, safe='')}"
+        self._local = threading.local()
+        self._connections = []
+        self._outputs = {}
+
+    def predict(self, signature, columns):
+        """The outputs of a signature: lists of bytes to numpy arrays, by name."""
+        inputs = {name: [_to_json(value) for value in values] for name, values in columns.items()}
+        body = json.dumps({"signature_name": signature, "inputs": inputs}, ensure_ascii=False)
+        answer = self._request("outputs", "POST", f"{self.resource}:predict", body.encode())
+        answer = answer["outputs"]
+        # JSON tells neither types nor what is in an empty list, and a single output has no name.
+        if signature not in self._outputs:
+            self._outputs[signature] = self.metadata().signatures[signature].outputs
+        outputs = self._outputs[signature]
+        if len(outputs) == 1:
+            answer = {next(iter(outputs)): answer}
+        return {name: _to_array(values, outputs[name]) for name, values in answer.items()}
+
+    def metadata(self):
+        """What the server says of the model."""
+        answer = self._request("metadata", "GET", f"{self.resource}/metadata")
+        signatures = json_format.ParseDict(
+            answer["metadata"]["signature_def"],
+            get_model_metadata_pb2.SignatureDefMap(),
+            ignore_unknown_fields=True,
+        )
+        return Metadata(str(answer["model_spec"]["version"]), signatures.signature_def)
+
+    def close(self):
+        """Ends the connections, and what is under way on them."""
+        for connection in self._connections:
+            if connection.sock is not None:
+                with contextlib.suppress(OSError):  # which closing alone leaves waiting
+                    connection.sock.shutdown(socket.SHUT_RDWR)
+            connection.close()
+
+    def _request(self, wanted, method, path, body=None):
+        """The JSON that a server answers, in which something is wanted."""
+        status, text = self._send(method, path, body)
+        try:
+            # Bytes that are no UTF-8 come as they are.
+            answer = json.loads(text.decode("utf-8", "surrogateescape"))
+        except ValueError:
+            answer = None
+        answer = answer if isinstance(answer, dict) else {}
+        if status == 200 and wanted in answer:
+            return answer
+        said = answer.get("error") or text.decode("utf-8", "replace")
+        reason = f"{status}: {first_line(str(said))[:500]}"
+        if status in TEMPORARY:
+            raise Temporary(reason)
+        kind = ValueError if 400 <= status < 500 else OSError
+        raise kind(f"{self.server} answered {reason}")
+
+    def _send(self, method, path, body):
+        """The status and the bytes of an answer."""
+        connection = self._connection()
+        try:
+            headers = {"Content-Type": "application/json"} if body else {}
+            connection.request(method, path, body, headers)
+            response = connection.getresponse()
+            return response.status, response.read()
+        except TimeoutError as error:
+            connection.close()
+            raise TimeoutError(f"{self.server} took longer than {self.timeout:g} s") from error
+        except (OSError, http.client.HTTPException) as error:  # dropped: it stopped, perhaps
+            connection.close()
+            raise Temporary(str(error) or type(error).__name__) from error
+
+    def _connection(self):
+        """This thread's connection, made where there is none."""
+        if not hasattr(self._local, "connection"):
+            connection = http.client.HTTPConnection(self.host, self.port, timeout=self.timeout)
+            self._local.connection = connection
+            self._connections.append(connection)
+        connection = self._local.connection
+        if connection.sock is None:
+            try:
+                connection.connect()
+            except OSError as error:  # also where nobody answered in time
+                raise Temporary(error.strerror or str(error)) from error
+        return connection
+
+
+def _to_json(value):
+    """A string as TF Serving's JSON has it: as it is, or where it is no UTF-8 in base64."""
+    try:
+        return value.decode("utf-8")
+    except UnicodeDecodeError:
+        return {"b64": base64.b64encode(value).decode("ascii")}
+
+
+def _from_json(value):
+    return base64.b64decode(value["b64"]) if isinstance(value, dict) else to_bytes([value])[0]
+
+
+def _to_array(values, about):
+    """Nested lists as the array of the type and the rank that the signature tells."""
+    dtype = tf.as_dtype(about.dtype)
+    is_string = dtype == tf.string
+    array = np.array(values, object if is_string else dtype.as_numpy_dtype)
+    if array.size == 0:
+        array = array.reshape(
+            *array.shape, *(max(dim.size, 0) for dim in about.tensor_shape.dim[array.ndim :])
+        )
+    return np.frompyfunc(_from_json, 1, 1)(array) if is_string else array
