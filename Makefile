@@ -10,7 +10,7 @@ BACKENDS := .venv-backends
 PREVIOUS := .venv-previous
 PREVIOUS_WHEELS := tensorflow-cpu==2.20.0 tensorflow-text==2.20.0
 
-.PHONY: install demo test test-backends check check-previous lint format bench chromium
+.PHONY: install demo test test-backends check check-previous lint format bench gpu-check chromium
 
 install: $(VENV)/installed
 
@@ -90,3 +90,7 @@ format: install
 bench: install
 	$(BIN)/python bench/compare.py
 	$(BIN)/python bench/growth.py
+
+# For who has GPUs: trains, exports and measures on all of them.
+gpu-check: install
+	$(BIN)/python bench/gpu_check.py

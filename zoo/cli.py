@@ -96,6 +96,7 @@ def _run(recipe):
         return parsed()
     parsed.validate()
     # A run that is there goes on with its own config, where the command line says nothing else.
+    from zoo.training import devices
     from zoo.training.run import stored_config
     from zoo.training.trainer import use_all_cores
 
@@ -105,6 +106,7 @@ def _run(recipe):
         parsed = tyro.cli(type(parsed), args=options, default=stored)
     if not parsed.jit:  # XLA shares an operation among threads
         use_all_cores()
+    devices.start(parsed.strategy)
     return sys.modules[type(parsed).__module__].train(parsed)
 
 

@@ -2,6 +2,8 @@
 
 import fcntl
 import json
+import os
+import random
 import shutil
 import signal
 import subprocess
@@ -12,7 +14,7 @@ import pytest
 
 from tests.tools import ZOO, run_zoo
 from tests.training.tools import SMALL, write_dictionary
-from zoo.training.run import read_checkpoint
+from zoo.training.checkpoints import Checkpoints
 
 EPOCHS = 3
 
@@ -42,6 +44,12 @@ def whole(data, tmp_path_factory):
     return run
 
 
+def read(run, name):
+    """The newest state, or what has another name."""
+    checkpoints = Checkpoints(run)
+    return checkpoints.read_state() if name == "state" else checkpoints.read(name)
+
+
 def stop(data, run, signal_number, epochs):
     """Starts a run, and ends it when so many epochs are written and the next one is under way."""
     process = subprocess.Popen(
@@ -50,15 +58,15 @@ def stop(data, run, signal_number, epochs):
         stderr=subprocess.PIPE,
         text=True,
     )
-    state, deadline = run / "checkpoints" / "state.npz", time.time() + 120
+    deadline = time.time() + 300
     while time.time() < deadline and process.poll() is None:
-        if len(metrics(run)) >= epochs and state.exists():
-            values = read_checkpoint(run, "state")[1]
+        if len(metrics(run)) >= epochs and Checkpoints(run).states():
+            values = read(run, "state")[1]
             if values["epoch"] == epochs and values["batch"] >= 2:
                 break
         time.sleep(0.002)
     process.send_signal(signal_number)
-    output, errors = process.communicate(timeout=120)
+    output, errors = process.communicate(timeout=300)
     return process.returncode, output, errors
 
 
@@ -68,7 +76,7 @@ def assert_same(run, whole):
             assert ours[name] == pytest.approx(theirs[name], abs=1e-9), name
         assert ours["loss"] == pytest.approx(theirs["loss"], rel=1e-5)
     for name in ("best", "state"):
-        arrays, others = read_checkpoint(run, name)[0], read_checkpoint(whole, name)[0]
+        arrays, others = read(run, name)[0], read(whole, name)[0]
         for array, other in zip(arrays, others, strict=True):
             np.testing.assert_allclose(array, other, rtol=1e-4, atol=1e-5)
 
@@ -88,9 +96,9 @@ def test_a_run_learns_and_says_how(whole):
 
 
 def test_what_is_best_is_the_mean_of_the_last_epochs(whole):
-    best, state = read_checkpoint(whole, "best")
+    best, state = read(whole, "best")
     last = range(max(1, state["epoch"] - 1), state["epoch"] + 1)
-    epochs = [read_checkpoint(whole, f"epoch-{i}")[0] for i in last]
+    epochs = [read(whole, f"epoch-{i}")[0] for i in last]
     for i, array in enumerate(best):
         np.testing.assert_allclose(array, np.mean([e[i] for e in epochs], axis=0), atol=1e-6)
     scores = [line["wer"] for line in metrics(whole)]
@@ -181,15 +189,102 @@ def test_lines_after_the_checkpoint_are_written_again(data, whole, tmp_path):
     assert metrics(run) == metrics(whole)
 
 
-def test_a_damaged_checkpoint_is_told(data, whole, tmp_path):
+def test_a_damaged_checkpoint_is_passed_over(data, whole, tmp_path):
+    """Cut off, or with one byte changed; where all are damaged, that is told."""
     run = tmp_path / "run"
     shutil.copytree(whole, run)
-    state = run / "checkpoints" / "state.npz"
-    state.write_bytes(state.read_bytes()[:5000])
+    older, newest = sorted((run / "checkpoints").glob("state-*.npz"))
+    newest.write_bytes(newest.read_bytes()[:5000])
+    done = run_zoo("train", "pronounce", "--output", run)
+    assert done.returncode == 0
+    assert done.stderr.startswith(f"zoo: {newest} is damaged")
+    assert done.stderr.count("\n") == 1
+    assert_same(run, whole)
+
+    for path in (older, newest):
+        content = bytearray(path.read_bytes())
+        content[len(content) // 2] ^= 1
+        path.write_bytes(content)
     done = run_zoo("train", "pronounce", "--output", run)
     assert done.returncode == 1
-    assert done.stderr.startswith(f"zoo: {state} is damaged")
+    assert done.stderr.splitlines()[-1].startswith(f"zoo: {older} is damaged")
+    assert done.stderr.count("\n") == 2
+
+
+def test_a_loss_that_is_no_number_ends_it(data, tmp_path):
+    options = [*arguments(data, tmp_path / "run"), "--learning-rate", 3e38, "--warmup-steps", 0]
+    done = run_zoo(*options)
+    assert done.returncode == 1
+    assert done.stderr.startswith("zoo: The loss or a gradient was no number in 5 steps one after")
     assert done.stderr.count("\n") == 1
+    assert Checkpoints(tmp_path / "run").states() == []  # the first step's weights are infinite
+
+
+def test_more_epochs_than_it_began_with(data, whole, tmp_path):
+    run = tmp_path / "run"
+    shutil.copytree(whole, run)
+    done = run_zoo("train", "pronounce", "--output", run, "--epochs", EPOCHS + 1)
+    assert done.returncode == 0, done.stderr
+    assert [line["epoch"] for line in metrics(run)] == [1, 2, 3, 4]
+    assert json.loads((run / "run.json").read_text())["config"]["epochs"] == EPOCHS + 1
+
+
+def test_deterministic_is_the_same_to_the_last_bit(data, tmp_path):
+    runs = [tmp_path / "one", tmp_path / "other"]
+    for run in runs:
+        assert run_zoo(*arguments(data, run), "--deterministic").returncode == 0
+    one, other = (read(run, "state")[0] for run in runs)
+    for a, b in zip(one, other, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.slow
+def test_killed_twenty_times(data, tmp_path):
+    """At any moment, also while a checkpoint is written: the end is the same to the last bit."""
+    rng = random.Random()
+    whole, run = tmp_path / "whole", tmp_path / "run"
+    options = [*arguments(data, whole), "--deterministic"]
+    began = time.monotonic()
+    assert run_zoo(*options).returncode == 0
+    lasts = time.monotonic() - began
+    command = [ZOO, *map(str, [*arguments(data, run), "--deterministic"])]
+    kills = 0
+    while kills < 20:
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            process.wait(timeout=lasts * rng.uniform(0.3, 0.8))
+            shutil.rmtree(run)  # it came to its end: once more
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            kills += 1
+    assert run_zoo(*command[1:]).returncode == 0
+    for name in ("best", "state"):
+        for a, b in zip(read(run, name)[0], read(whole, name)[0], strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_a_full_disk_is_told_and_what_was_saved_stays(data, whole, tmp_path):
+    """A small file system in memory, which only root can mount."""
+    small = tmp_path / "small"
+    small.mkdir()
+    size = sum(path.stat().st_size for path in whole.rglob("*") if path.is_file())
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={size // 2}", "none", str(small)]
+    if os.geteuid() or subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("cannot mount a tmpfs here")
+    try:
+        done = run_zoo(*arguments(data, small / "run"))
+        assert done.returncode == 1
+        assert done.stderr.startswith(f"zoo: {small / 'run'}")
+        assert done.stderr.endswith("No space left on device\n")
+        assert done.stderr.count("\n") == 1
+        subprocess.run(["mount", "-o", "remount,size=100m", str(small)], check=True)
+        done = run_zoo(*arguments(data, small / "run"))
+        assert done.returncode == 0, done.stderr
+        assert "going on at epoch" in done.stdout
+        assert_same(small / "run", whole)
+    finally:
+        subprocess.run(["umount", str(small)], check=True)
 
 
 def test_it_stops_when_nothing_gets_better(data, tmp_path):

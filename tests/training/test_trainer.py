@@ -44,7 +44,7 @@ def test_the_loss_is_summed_over_tokens_and_padding_counts_for_nothing():
         q = np.full(log_probs.shape[-1], 0.1 / log_probs.shape[-1])
         q[labels[row, column]] += 0.9
         expected -= (q * log_probs[row, column]).sum()
-    loss, tokens = one.step(BATCH)
+    loss, tokens, *_ = one.step(BATCH)
     close(loss, expected, 1e-4)
     assert float(tokens) == 7
 
@@ -53,7 +53,7 @@ def test_the_loss_is_summed_over_tokens_and_padding_counts_for_nothing():
 def test_two_readings_without_dropout_agree_and_change_nothing(jit):
     one, other = trainer(jit=jit), trainer(consistency=2.5, jit=jit)
     for _ in range(2):
-        (loss, tokens), (same_loss, same_tokens) = one.step(BATCH), other.step(BATCH)
+        (loss, tokens, *_), (same_loss, same_tokens, *_) = one.step(BATCH), other.step(BATCH)
         close(same_loss, loss, 1e-5)
         assert float(same_tokens) == float(tokens) == 7
     for a, b in zip(one.model.weights, other.model.weights, strict=True):
@@ -143,6 +143,46 @@ def test_mixed_precision_learns_with_weights_in_float32():
     assert {tf.as_dtype(v.dtype) for v in model.weights} == {tf.float32}
 
 
+def test_losses_in_float16_are_scaled_so_that_small_gradients_count():
+    """And where a scaled gradient is too large for float16, the step is left out, not counted."""
+    pipeline = tiny_pipeline(dropout=0.0)
+    model = Pipeline.from_config(pipeline.get_config(), "mixed_float16").model
+    settings = {"learning_rate": 0.05, "warmup_steps": 0, "decay": "constant", "label_smoothing": 0}
+    settings = Settings(output="nowhere", mixed_precision="float16", **settings)
+    one = Trainer(model, settings, 100)
+    one.scale.assign(2.0**40)
+    before = [weight.numpy() for weight in model.weights]
+    _, tokens, bad_steps, _ = one.step(BATCH)
+    assert (float(tokens), float(bad_steps)) == (0, 0)
+    for weight, value in zip(model.weights, before, strict=True):
+        np.testing.assert_array_equal(weight, value)
+    assert float(one.scale) == 2.0**39
+    losses = [float(one.step(BATCH)[0]) for _ in range(60)]
+    assert 1 < float(one.scale) < 2.0**39
+    assert losses[-1] < max(losses) / 2
+    assert {tf.as_dtype(v.dtype) for v in model.weights} == {tf.float32}
+
+
+@pytest.mark.parametrize("jit", [False, True])
+def test_a_step_that_is_no_number_changes_nothing_and_is_counted(jit):
+    one = trainer(jit=jit)
+    one.step(BATCH)
+    weight = one.model.trainable_variables[0]
+    right = weight.numpy()
+    weight.assign(np.full(weight.shape, np.nan))
+    before = [v.numpy() for v in one.variables]
+    for count in (1, 2):
+        loss, tokens, bad_steps, _ = one.step(BATCH)
+        assert (float(loss), float(tokens), float(bad_steps)) == (0, 0, count)
+    after = [v.numpy() for v in one.variables[:-1]]  # the last one is the count
+    for a, b in zip(after, before[:-1], strict=True):
+        np.testing.assert_array_equal(a, b)
+    weight.assign(right)
+    loss, tokens, bad_steps, _ = one.step(BATCH)
+    assert (float(tokens), float(bad_steps)) == (7, 0)
+    assert float(loss) > 0
+
+
 REPLICAS = """
 import sys
 
@@ -156,15 +196,9 @@ from tests.training.test_trainer import BATCH, NEVER, trainer
 
 devices = [f"CPU:{i}" for i in range(count)]
 strategy = tf.distribute.MirroredStrategy(devices) if count > 1 else tf.distribute.get_strategy()
-rows = {0: [0], 1: [1, 2]} if count > 1 else {0: [0, 1, 2]}
 with strategy.scope():
     one = trainer(clip_norm=0.5, sampling_probability=NEVER)
-
-def share(context):
-    return {k: tf.constant(v[rows[context.replica_id_in_sync_group]]) for k, v in BATCH.items()}
-
-batch = strategy.experimental_distribute_values_from_function(share) if count > 1 else BATCH
-sums = [[float(value) for value in one.step(batch)] for _ in range(3)]
+sums = [[float(value) for value in one.step(BATCH)] for _ in range(3)]
 np.savez(sys.argv[2], *[v.numpy() for v in one.model.weights], sums=sums)
 """
 

@@ -7,8 +7,9 @@ from zoo.layers import Ensemble, EnsembleEncoder
 from zoo.models import Seq2Seq
 from zoo.serving import Pipeline, export
 from zoo.serving.saved_model import read_json
+from zoo.training.checkpoints import Checkpoints
 from zoo.training.progress import duration
-from zoo.training.run import read_about, read_checkpoint
+from zoo.training.run import read_about
 
 
 def export_runs(runs, output, search=None, float16=False, report=lambda text: None):
@@ -31,7 +32,7 @@ def export_runs(runs, output, search=None, float16=False, report=lambda text: No
     about = read_about(runs[0])
     pipelines = [best_pipeline(run) for run in runs]
     pipeline = pipelines[0] if len(runs) == 1 else _ensemble(runs, pipelines)
-    scores = read_checkpoint(runs[0], "best")[1]["scores"]
+    scores = Checkpoints(runs[0]).read("best")[1]["scores"]
     if search:
         pipeline = pipeline.with_search(**search)
     if float16:
@@ -60,7 +61,7 @@ def best_pipeline(run):
     if not (run / "checkpoints" / "best.npz").exists():
         raise FileNotFoundError(f"{run} has no scored model yet: train it for an epoch at least")
     pipeline = Pipeline.from_config(read_json(run / "pipeline.json"))
-    weights, _ = read_checkpoint(run, "best")
+    weights, _ = Checkpoints(run).read("best")
     for variable, array in zip(pipeline.model.weights, weights, strict=True):
         variable.assign(array)
     return pipeline
@@ -102,7 +103,8 @@ def _ensemble(runs, pipelines):
 def _training(run, pipeline):
     """What the card says of how a model was trained."""
     about = read_about(run)
-    best, reached = (read_checkpoint(run, name)[1] for name in ("best", "state"))
+    checkpoints = Checkpoints(run)
+    (_, best), (_, reached) = checkpoints.read("best"), checkpoints.read_state()
     return {
         "command": about["command"],
         "seed": about["config"]["seed"],

@@ -3,10 +3,15 @@ import dataclasses
 import signal
 import time
 
+from zoo.errors import Failure
 from zoo.evaluation.metrics import LOWER_IS_BETTER, evaluate
 from zoo.serving import Pipeline
 from zoo.training.progress import Progress, duration
 from zoo.training.trainer import Trainer
+
+MOST_BAD_STEPS = 5  # one after the other, before the training ends
+# What the chief tells the other workers after an epoch.
+GO_ON, NOTHING_GETS_BETTER, STOPPED = range(3)
 
 
 @dataclasses.dataclass
@@ -18,16 +23,16 @@ class State:
     seconds: float = 0.0
     loss: float = 0.0  # summed over the epoch so far
     tokens: float = 0.0
+    bad_steps: int = 0  # of the epoch so far, which changed nothing
     best_epoch: int = 0
     best: dict = dataclasses.field(default_factory=dict)  # the scores of the best epoch
 
 
-class Interrupted(Exception):
+class Interrupted(Failure):
     """The training was asked to stop, and has written down where it stands."""
 
     def __init__(self, signal_number, path):
-        super().__init__(f"Stopped. The same command goes on with {path}")
-        self.exit_code = 128 + signal_number
+        super().__init__(f"Stopped. The same command goes on with {path}", 128 + signal_number)
 
 
 def fit(run, pipeline, batches, dev, metrics):
@@ -35,7 +40,8 @@ def fit(run, pipeline, batches, dev, metrics):
 
     After each epoch the mean of the last epochs' weights is scored on dev by the pipeline's own
     search, and kept if it is the best so far. Ctrl-C and SIGTERM end the training after the
-    current step, with a checkpoint from which the same steps follow as would have without them.
+    current step, with a checkpoint from which the same steps follow as would have without them;
+    of several workers all end together, wherever the signal came in.
 
     Arguments:
         run: a `Run`.
@@ -46,85 +52,156 @@ def fit(run, pipeline, batches, dev, metrics):
 
     Returns the scores of the best epoch, {metric: {"score", "signature"}}.
     """
-    settings = run.config
-    run.begin(pipeline, batches)
-    trainer = Trainer(pipeline.model, settings, len(batches) * settings.epochs)
-    # What is scored and kept computes in float32, as it will when it is exported.
-    averaged = Pipeline.from_config(pipeline.get_config())
-    state = State()
-    if run.has("state"):
-        arrays, values = run.read("state")
-        _assign(trainer.variables, arrays)
-        state = State(**values)
-        run.forget_after(state.epoch)
-    progress = Progress(settings.epochs, len(batches))
-    _tell_losses(pipeline, batches, progress)
-    if (state.epoch or state.batch) and state.epoch < settings.epochs:
-        progress.keep(f"going on at epoch {state.epoch + 1}, step {state.batch} of {len(batches)}")
-
-    with _signals() as received:
-        while state.epoch < settings.epochs and not _stalled(state, settings.patience):
-            _train_epoch(run, trainer, batches, state, progress, received)
-            state.epoch, state.batch = state.epoch + 1, 0
-            _finish_epoch(run, trainer, averaged, dev, metrics, state, progress)
-            if received and state.epoch < settings.epochs:
-                raise Interrupted(received[0], run.path)
-    listed = ", ".join(f"{name} {value['score']:.2f}" for name, value in state.best.items())
-    progress.keep(
-        f"best: epoch {state.best_epoch}, {listed}; {duration(state.seconds)} of training"
-    )
-    return state.best
+    with run.devices.together(), _signals() as received:
+        return _Fit(run, pipeline, batches, dev, metrics, received).to_the_end()
 
 
-def _train_epoch(run, trainer, batches, state, progress, received):
-    began = saved = time.monotonic()
-    seconds, loss, tokens = state.seconds, state.loss, state.tokens
-    for batch in batches.epoch(state.epoch, first=state.batch):
-        step_loss, step_tokens = trainer.step(batch)
-        loss, tokens = loss + step_loss, tokens + step_tokens  # tensors: nothing waits for them
-        state.batch += 1
-        now = time.monotonic()
-        save = now - saved > 60 * run.config.save_minutes
-        if save or received or state.batch == len(batches):
-            state.loss, state.tokens = float(loss), float(tokens)
-            state.seconds = seconds + time.monotonic() - began
-        if save or received:
-            run.save("state", trainer.variables, **dataclasses.asdict(state))
-            saved = now
-        if received:
-            raise Interrupted(received[0], run.path)
-        progress.show(state.epoch, state.batch, loss, tokens)
+class _Fit:
+    def __init__(self, run, pipeline, batches, dev, metrics, received):
+        run.begin(pipeline, batches)
+        self.run, self.settings, self.devices = run, run.config, run.devices
+        self.checkpoints = run.checkpoints
+        self.batches, self.metrics = batches, metrics
+        order = sorted(range(len(dev.sources)), key=lambda i: len(dev.sources[i]))
+        self.dev = dev._replace(
+            sources=[dev.sources[i] for i in order], targets=[dev.targets[i] for i in order]
+        )
+        self.received = received  # the signals
+        self.trainer = Trainer(pipeline.model, run.config, len(batches) * run.config.epochs)
+        # What is scored and kept computes in float32, as it will when it is exported.
+        self.averaged = Pipeline.from_config(pipeline.get_config()) if run.is_chief else None
+        self.state = State()
+        self.progress = Progress(run.config.epochs, len(batches), quiet=not run.is_chief)
+        stored = self.checkpoints.read_state()
+        if stored:
+            _assign(self.trainer.variables, stored[0])
+            self.state = State(**stored[1])
+            run.forget_after(self.state.epoch)
+        self.devices.require_same(self.steps, "checkpoints")
+        _tell_losses(pipeline, batches, self.progress)
+        if self.steps and self.state.epoch < self.settings.epochs:
+            self.progress.keep(
+                f"going on at epoch {self.state.epoch + 1}, step {self.state.batch} of "
+                f"{len(batches)}"
+            )
 
+    @property
+    def steps(self):
+        """That were taken so far."""
+        return self.state.epoch * len(self.batches) + self.state.batch
 
-def _finish_epoch(run, trainer, averaged, dev, metrics, state, progress):
-    began = time.monotonic()
-    run.save_epoch(state.epoch, trainer.model.weights)
-    progress.say(f"epoch {state.epoch}: scoring {len(dev.sources)} dev examples")
-    _assign(averaged.model.weights, run.average(state.epoch))
-    texts = averaged(dev.sources, batch_size=256)["text"].numpy()
-    scores = evaluate([text.decode() for text in texts], dev.targets, metrics)
-    is_best = _is_better(scores, state.best, metrics[0])
-    if is_best:
-        state.best_epoch, state.best = state.epoch, scores
-        run.save("best", averaged.model.weights, epoch=state.epoch, scores=scores)
-    state.seconds += time.monotonic() - began
-    values = {
-        "epoch": state.epoch,
-        "step": int(trainer.optimizer.iterations),
-        "loss": state.loss / max(state.tokens, 1.0),
-        "learning_rate": trainer.learning_rate,
-        "seconds": round(state.seconds, 1),
-        **{name: value["score"] for name, value in scores.items()},
-    }
-    run.log(values)
-    listed = "  ".join(f"{name} {value['score']:.2f}" for name, value in scores.items())
-    left = state.seconds / state.epoch * (run.config.epochs - state.epoch)
-    progress.keep(
-        f"epoch {state.epoch}/{run.config.epochs}  loss {values['loss']:.4f}  {listed}"
-        f"{' *' if is_best else '  '}  {duration(state.seconds)}, {duration(left)} left"
-    )
-    state.loss = state.tokens = 0.0
-    run.save("state", trainer.variables, **dataclasses.asdict(state))
+    def to_the_end(self):
+        state, stalls = self.state, self._is_stalled(self.state.epoch)
+        while state.epoch < self.settings.epochs and not stalls:
+            self._train_epoch()
+            verdict = self.devices.sum(self._finish_epoch() if self.run.is_chief else 0)
+            if verdict == STOPPED:
+                raise self._interrupted()
+            stalls = verdict == NOTHING_GETS_BETTER
+            self.state = state = dataclasses.replace(
+                state, epoch=state.epoch + 1, batch=0, loss=0.0, tokens=0.0, bad_steps=0
+            )
+        if not self.run.is_chief:
+            return self.checkpoints.read("best")[1]["scores"]
+        listed = ", ".join(f"{name} {value['score']:.2f}" for name, value in state.best.items())
+        self.progress.keep(
+            f"best: epoch {state.best_epoch}, {listed}; {duration(state.seconds)} of training"
+        )
+        return state.best
+
+    def _train_epoch(self):
+        state, began = self.state, time.monotonic()
+        saved, seconds = began, state.seconds
+        loss, tokens = state.loss, state.tokens
+        before = None  # what the step before this one tells; to wait for this one would cost time
+        for batch in self.batches.epoch(state.epoch, first=state.batch):
+            more_loss, more_tokens, *news = self.trainer.step(batch, bool(self.received))
+            loss, tokens = loss + more_loss, tokens + more_tokens  # nothing waits for them
+            state.batch += 1
+            is_last = state.batch == len(self.batches)
+            stops = self._read(before) + (self._read(news) if is_last else 0)
+            before = news
+            now = time.monotonic()
+            save = now - saved > 60 * self.settings.save_minutes
+            if save or stops or is_last:
+                state.loss, state.tokens = float(loss), float(tokens)
+                state.seconds = seconds + time.monotonic() - began
+                self._save(state)
+                saved = now
+            if stops:
+                raise self._interrupted()
+            self.progress.show(state.epoch, state.batch, loss, tokens)
+
+    def _read(self, news):
+        """What a step tells: whether to stop, and how many steps came to nothing."""
+        if news is None:
+            return False
+        bad, stops = (float(number) for number in news)
+        self.state.bad_steps += bad > 0
+        if bad >= MOST_BAD_STEPS:
+            raise Failure(
+                f"The loss or a gradient was no number in {MOST_BAD_STEPS} steps one after the "
+                f"other, epoch {self.state.epoch + 1}, up to step {self.state.batch}. They changed "
+                f"nothing. {self.run.path} stays at its last checkpoint; a new run with a lower "
+                "--learning-rate or --clip-norm may do"
+            )
+        return stops > 0
+
+    def _save(self, state):
+        if self.run.is_chief:
+            variables, values = self.trainer.variables, dataclasses.asdict(state)
+            self.checkpoints.save_state(self.steps, variables, **values)
+
+    def _interrupted(self):
+        return Interrupted(self.received[0] if self.received else signal.SIGTERM, self.run.path)
+
+    def _finish_epoch(self):
+        """Scores and keeps the epoch's weights, and says how it goes on; the chief's affair."""
+        state, began = self.state, time.monotonic()
+        epoch = state.epoch + 1
+        self.checkpoints.save_epoch(epoch, self.trainer.model.weights)
+        self.progress.say(f"epoch {epoch}: scoring {len(self.dev.sources)} dev examples")
+        _assign(self.averaged.model.weights, self.checkpoints.average(epoch))
+        answers = []
+        for i in range(0, len(self.dev.sources), 256):
+            if self.received:  # which is not kept waiting: the next start scores
+                return STOPPED
+            texts = self.averaged(self.dev.sources[i : i + 256], batch_size=256)["text"].numpy()
+            answers += [text.decode() for text in texts]
+        scores = evaluate(answers, self.dev.targets, self.metrics)
+        is_best = _is_better(scores, state.best, self.metrics[0])
+        if is_best:
+            state.best_epoch, state.best = epoch, scores
+            self.checkpoints.save("best", self.averaged.model.weights, epoch=epoch, scores=scores)
+        state.seconds += time.monotonic() - began
+        self._tell(epoch, scores, is_best)
+        begun = dataclasses.replace(state, epoch=epoch, batch=0, loss=0.0, tokens=0.0, bad_steps=0)
+        self._save(begun)
+        return NOTHING_GETS_BETTER if self._is_stalled(epoch) else GO_ON
+
+    def _tell(self, epoch, scores, is_best):
+        state, epochs = self.state, self.settings.epochs
+        values = {
+            "epoch": epoch,
+            "step": int(self.trainer.optimizer.iterations.numpy()),
+            "loss": state.loss / max(state.tokens, 1.0),
+            "learning_rate": self.trainer.learning_rate,
+            "seconds": round(state.seconds, 1),
+            **({"bad_steps": state.bad_steps} if state.bad_steps else {}),
+            **{name: value["score"] for name, value in scores.items()},
+        }
+        self.run.log(values)
+        listed = "  ".join(f"{name} {value['score']:.2f}" for name, value in scores.items())
+        bad = f"  {state.bad_steps} steps were no numbers" if state.bad_steps else ""
+        self.progress.keep(
+            f"epoch {epoch}/{epochs}  loss {values['loss']:.4f}  {listed}"
+            f"{' *' if is_best else '  '}  {duration(state.seconds)}, "
+            f"{duration(state.seconds / epoch * (epochs - epoch))} left{bad}"
+        )
+
+    def _is_stalled(self, epoch):
+        patience = self.settings.patience
+        return bool(patience) and epoch - self.state.best_epoch >= patience
 
 
 def _tell_losses(pipeline, batches, progress):
@@ -144,10 +221,6 @@ def _is_better(scores, best, metric):
         return True
     sign = -1 if metric in LOWER_IS_BETTER else 1
     return sign * scores[metric]["score"] > sign * best[metric]["score"]
-
-
-def _stalled(state, patience):
-    return bool(patience) and state.epoch - state.best_epoch >= patience
 
 
 def _assign(variables, arrays):

@@ -8,13 +8,15 @@ class Progress:
     Arguments:
         epochs: int.
         steps: int, of an epoch.
+        quiet: bool, whether nothing is told, since another process does.
     """
 
-    def __init__(self, epochs, steps, file=None):
+    def __init__(self, epochs, steps, file=None, quiet=False):
         self.epochs = epochs
         self.steps = steps
         self.file = file or sys.stdout
-        self.is_terminal = self.file.isatty()
+        self.quiet = quiet
+        self.is_terminal = self.file.isatty() and not quiet
         self.shown, self.tokens = time.monotonic(), 0.0
 
     def show(self, epoch, step, loss, tokens):
@@ -23,7 +25,7 @@ class Progress:
         That is five times a second on a terminal, and once a minute in a file.
         """
         now = time.monotonic()
-        if now - self.shown < (0.2 if self.is_terminal else 60):
+        if self.quiet or now - self.shown < (0.2 if self.is_terminal else 60):
             return
         loss, tokens = float(loss), float(tokens)
         before = self.tokens if self.tokens < tokens else 0.0  # an epoch counts from zero
@@ -43,7 +45,8 @@ class Progress:
     def keep(self, text):
         if self.is_terminal:
             self._rewrite("")
-        print(text, file=self.file, flush=True)
+        if not self.quiet:
+            print(text, file=self.file, flush=True)
 
     def _rewrite(self, text):
         print(f"\r\x1b[K{text}", end="", file=self.file, flush=True)

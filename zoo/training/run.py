@@ -1,6 +1,6 @@
 import dataclasses
 import fcntl
-import io
+import hashlib
 import json
 import os
 import pathlib
@@ -8,17 +8,20 @@ import platform
 import shlex
 import sys
 import time
-import zipfile
 
 import keras
-import numpy as np
 import tensorflow as tf
 
 import zoo
 from zoo.serving import Pipeline, load
 from zoo.serving.saved_model import read_about as read_saved_model
 from zoo.serving.saved_model import read_json
+from zoo.training.checkpoints import Checkpoints, write
+from zoo.training.devices import current
 from zoo.training.settings import Settings
+
+# Options that a run can go on with in another way than it began.
+MAY_CHANGE = ("output", "epochs", "patience", "save_minutes", "keep", "strategy")
 
 
 class Run:
@@ -29,8 +32,9 @@ class Run:
         dev.json         the examples that are scored
         metrics.jsonl    a line for each epoch
         tensorboard/     the same as curves
-        checkpoints/     state.npz to go on from, epoch-N.npz the last few epochs' weights,
-                         best.npz the averaged weights with the best score
+        checkpoints/     see `Checkpoints`
+
+    Of several workers, which all see the folder, the chief writes and the others read.
 
     Arguments:
         config: the recipe's config, a `Settings`. Where its folder holds a run, that must have been
@@ -41,21 +45,31 @@ class Run:
 
     def __init__(self, config, recipe, data):
         config.validate()
+        self.devices = current()
         self.path = pathlib.Path(config.output)
-        self.checkpoints = self.path / "checkpoints"
+        self.checkpoints = Checkpoints(self.path, config.keep, config.average)
         self.recipe = pathlib.Path(recipe).stem
         self.data = data
         self.resumes = (self.path / "run.json").exists()
-        starts = config.init_from and not self.has("state")
+        starts = config.init_from and not self.checkpoints.states()
         self.initial = read_saved_model(config.init_from) if starts else None
         self.config = self._with_model_of(self.initial, config) if self.initial else config
         if self.resumes:
             self._require_same()
-        elif self.path.exists() and any(file.name != "lock" for file in self.path.iterdir()):
+        elif self.is_chief and self._is_in_use():
             raise FileExistsError(
                 f"{self.path} is not empty and holds no run (no run.json). Choose another --output"
             )
         keras.utils.set_random_seed(config.seed)
+        if config.deterministic:
+            tf.config.experimental.enable_op_determinism()
+
+    @property
+    def is_chief(self):
+        return self.devices.is_chief
+
+    def _is_in_use(self):
+        return self.path.exists() and any(file.name != "lock" for file in self.path.iterdir())
 
     def _with_model_of(self, saved_model, config):
         """The config, where what a recipe says of the model is what the SavedModel says of it."""
@@ -77,7 +91,7 @@ class Run:
         about = read_about(self.path)
         before = {"recipe": about["recipe"], **about["config"]}
         for name, now in {"recipe": self.recipe, **dataclasses.asdict(self.config)}.items():
-            if name not in ("output", "save_minutes") and before.get(name) != now:
+            if name not in MAY_CHANGE and before.get(name, now) != now:
                 raise ValueError(
                     f"{self.path} holds a run with {name}={before.get(name)}. Received: "
                     f"{name}={now}. Choose another --output, or leave the option out to go on"
@@ -85,31 +99,41 @@ class Run:
 
     def pipeline(self, make):
         """The run's pipeline: the one that it began with, that of `init_from`, or `make()`."""
-        policy = {"none": "float32", "bfloat16": "mixed_bfloat16"}[self.config.mixed_precision]
-        if self.has("state"):
-            return Pipeline.from_config(read_json(self.path / "pipeline.json"), policy)
-        pipeline = load(self.config.init_from) if self.initial else make()
-        if policy == "float32":
+        policy = {
+            "none": "float32",
+            "bfloat16": "mixed_bfloat16",
+            "float16": "mixed_float16",
+        }[self.config.mixed_precision]
+        with self.devices.strategy.scope():
+            if self.checkpoints.states():
+                return Pipeline.from_config(read_json(self.path / "pipeline.json"), policy)
+            pipeline = load(self.config.init_from) if self.initial else make()
+            if policy == "float32":
+                return pipeline
+            weights = pipeline.model.get_weights()
+            pipeline = Pipeline.from_config(pipeline.get_config(), policy)
+            pipeline.model.set_weights(weights)
             return pipeline
-        weights = pipeline.model.get_weights()
-        pipeline = Pipeline.from_config(pipeline.get_config(), policy)
-        pipeline.model.set_weights(weights)
-        return pipeline
 
     def begin(self, pipeline, batches):
         """Writes down what is trained on what, or makes sure that it is still the same data.
 
         Nothing is written before: a mistake in an option leaves no run behind.
         """
+        shared = (batches.fingerprint, pipeline.get_config(), dataclasses.asdict(self.config))
+        self.devices.require_same(_digest(shared), "data, options and tokenizers")
+        if not self.is_chief:
+            return
         self.path.mkdir(parents=True, exist_ok=True)
         self.lock = _lock(self.path)
-        if self.has("state"):
+        if self.checkpoints.states():
             before = read_about(self.path).get("fingerprint")
             if before not in (None, batches.fingerprint):
                 raise ValueError(
                     f"{self.path} was begun with other data: {self.config.data} has changed. "
                     "Choose another --output"
                 )
+            self._note_config()
             return
         left_out = f", {batches.too_long} left out as too long" if batches.too_long else ""
         train, *others = self.data.items()
@@ -130,48 +154,28 @@ class Run:
             "tensorflow": tf.__version__,
             "machine": machine(),
         }
-        _write(self.path / "run.json", _json(about))
-        _write(self.path / "pipeline.json", _json(pipeline.get_config()))
+        write(self.path / "run.json", _json(about))
+        write(self.path / "pipeline.json", _json(pipeline.get_config()))
         dev = next(reversed(self.data.values()))
-        _write(self.path / "dev.json", _json({"sources": dev.sources, "targets": dev.targets}))
-        self.checkpoints.mkdir(exist_ok=True)
+        write(self.path / "dev.json", _json({"sources": dev.sources, "targets": dev.targets}))
+        self.checkpoints.path.mkdir(exist_ok=True)
 
-    def save(self, name, variables, **state):
-        """Writes variables and a state of plain data, whole or not at all."""
-        arrays = {f"{i:04d}": np.asarray(v.value) for i, v in enumerate(variables)}
-        file = io.BytesIO()
-        np.savez(file, state=np.array(json.dumps(state)), **arrays)
-        _write(self.checkpoints / f"{name}.npz", file.getvalue())
-
-    def read(self, name):
-        """The arrays and the state of a checkpoint."""
-        return read_checkpoint(self.path, name)
-
-    def has(self, name):
-        return (self.checkpoints / f"{name}.npz").exists()
-
-    def save_epoch(self, epoch, variables):
-        """Keeps the weights after an epoch, and of those before it as many as are averaged."""
-        self.save(f"epoch-{epoch}", variables)
-        (self.checkpoints / f"epoch-{epoch - self.config.average}.npz").unlink(missing_ok=True)
-
-    def average(self, epoch):
-        """The mean of the weights after the last epochs."""
-        first = max(1, epoch - self.config.average + 1)
-        total = None
-        for i in range(first, epoch + 1):
-            arrays, _ = self.read(f"epoch-{i}")
-            total = arrays if total is None else [a + b for a, b in zip(total, arrays, strict=True)]
-        return [(array / (epoch - first + 1)).astype(array.dtype) for array in total]  # or counts
+    def _note_config(self):
+        """Writes down options that have changed."""
+        about, config = read_about(self.path), dataclasses.asdict(self.config)
+        if about["config"] != config:
+            write(self.path / "run.json", _json({**about, "config": config}))
 
     def forget_after(self, epoch):
         """Takes back the lines of metrics.jsonl that a killed run wrote after its checkpoint."""
+        if not self.is_chief:
+            return
         file = self.path / "metrics.jsonl"
         lines = file.read_text(encoding="utf-8").splitlines(keepends=True) if file.exists() else []
         kept = [
             line for line in lines if line.endswith("\n") and json.loads(line)["epoch"] <= epoch
         ]
-        _write(file, "".join(kept).encode())
+        write(file, "".join(kept).encode())
 
     def log(self, values):
         """Appends a line to metrics.jsonl and a point to each curve of TensorBoard."""
@@ -198,18 +202,7 @@ def stored_config(cls, path):
         return None
     config = read_about(path)["config"]
     names = {field.name for field in dataclasses.fields(cls)}
-    return cls(**{**config, "output": path}) if set(config) == names else None
-
-
-def read_checkpoint(path, name):
-    """The arrays and the state that a run wrote under a name."""
-    path = pathlib.Path(path) / "checkpoints" / f"{name}.npz"
-    try:
-        with np.load(path) as file:
-            state = json.loads(str(file["state"]))
-            return [file[key] for key in sorted(file.files) if key != "state"], state
-    except (zipfile.BadZipFile, ValueError, KeyError, EOFError) as error:
-        raise ValueError(f"{path} is damaged: {error}") from error
+    return cls(**{**config, "output": path}) if set(config) <= names else None
 
 
 def _lock(path):
@@ -233,15 +226,11 @@ def machine():
     return f"{os.cpu_count()} cores of {name}" + (f", {gpus} GPUs" if gpus else ", no GPU")
 
 
+def _digest(data):
+    """A number below 2**50 that tells data apart."""
+    text = json.dumps(data, sort_keys=True, default=str).encode()
+    return int.from_bytes(hashlib.sha256(text).digest()[:6], "big")
+
+
 def _json(data):
     return (json.dumps(data, ensure_ascii=False, indent=1) + "\n").encode("utf-8")
-
-
-def _write(path, data):
-    """Writes a file whole or not at all."""
-    part = path.with_name(path.name + ".part")
-    with open(part, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(path)

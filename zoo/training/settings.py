@@ -30,7 +30,10 @@ class Settings:
     epochs: int = 20
     """Times through the data."""
     batch_tokens: int = 4096
-    """Tokens of a batch, on its longer side."""
+    """Tokens that a device works on at once, on their longer side."""
+    effective_batch_tokens: int | None = None
+    """Tokens of an update, from all devices together and one after the other; by default as many
+    as --batch-tokens, which several devices share."""
     num_buckets: int = 6
     """Different shapes of batches, at the most."""
     max_length: int = 100
@@ -52,24 +55,38 @@ class Settings:
     """Last epochs whose weights are averaged; the mean is what is scored and exported."""
     patience: int = 0
     """Epochs without a better score after which the training stops; 0 is never."""
-    mixed_precision: Literal["none", "bfloat16"] = "none"
-    """Computes in bfloat16 and keeps weights, softmax and loss in float32."""
+    strategy: Literal["auto", "cpu", "mirrored", "multiworker"] = "auto"
+    """Where to train: on all GPUs of this machine (mirrored), on the machines that TF_CONFIG or
+    Slurm tell of (multiworker), on the CPU; auto finds out."""
+    mixed_precision: Literal["none", "bfloat16", "float16"] = "none"
+    """Computes in half the bits and keeps weights, softmax and loss in float32."""
     jit: bool = False
     """Compiles the training step with XLA, once for each shape of batch."""
     save_minutes: float = 5.0
     """Minutes between checkpoints; there is one after each epoch anyway."""
+    keep: int = 2
+    """Checkpoints to keep: where the last one is damaged, the one before it serves."""
     seed: int = 1
     """Of weights, dropout and the order of examples."""
+    deterministic: bool = False
+    """The same command gives the same weights to the last bit; slower."""
 
     def validate(self):
         """Raises an error at a value that no training can be done with."""
-        for name in ("epochs", "batch_tokens", "num_buckets", "max_length", "average"):
+        for name in ("epochs", "batch_tokens", "num_buckets", "max_length", "average", "keep"):
             self.require(name, getattr(self, name) >= 1, "at least 1")
         for name in ("learning_rate", "clip_norm"):
             self.require(name, getattr(self, name) > 0, "above 0")
         for name in ("warmup_steps", "consistency", "patience", "save_minutes", "seed"):
             self.require(name, getattr(self, name) >= 0, "0 or more")
+        enough = self.effective_batch_tokens is None or self.effective_batch_tokens >= 1
+        self.require("effective_batch_tokens", enough, "at least 1")
         self.require("label_smoothing", 0 <= self.label_smoothing < 1, "in [0, 1)")
+
+    @property
+    def update_tokens(self):
+        """Tokens of an update."""
+        return self.effective_batch_tokens or self.batch_tokens
 
     def require(self, name, is_right, wanted):
         """Raises an error unless the value is right; for `validate`."""

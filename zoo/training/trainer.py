@@ -1,82 +1,161 @@
 import contextlib
+import math
 import os
 
+import keras
 import tensorflow as tf
 
 from zoo.layers.products import has_gpu
 from zoo.layers.scheduled_sampling import ScheduledSampling
+from zoo.training import devices as training_devices
 from zoo.training.adam import Adam
 from zoo.training.token_crossentropy import disagreement, token_losses
 from zoo.training.warmup import Warmup
 
+LARGEST_SCALE = 2.0**15
+GROWS_AFTER = 1000  # good steps
+
 
 class Trainer:
-    """One step of training, on however many replicas the strategy has.
+    """One step of training, on however many replicas there are, in however many pieces.
 
-    Losses are summed and divided by the tokens of all replicas together, and gradients are clipped
-    after they are added up: how many replicas or cores share a batch changes nothing but the draws
-    of dropout.
+    Losses are summed and divided by the tokens of the whole batch, and gradients are clipped after
+    they are added up: how many replicas, pieces or cores share a batch changes nothing but the
+    draws of dropout. A step whose loss or gradient is no number changes no weight.
 
     Arguments:
         model: a built `Seq2Seq`.
         settings: a `Settings`.
         total_steps: int, the steps of the whole training.
+        optimizer: a `keras.optimizers.Optimizer` with `update_step`; by default `Adam`.
     """
 
-    def __init__(self, model, settings, total_steps):
+    def __init__(self, model, settings, total_steps, optimizer=None):
         self.model = model
         self.settings = settings
-        self.strategy = tf.distribute.get_strategy()
+        self.devices = training_devices.current()
+        self.strategy = self.devices.strategy
+        # A replica takes its rows in as many turns as its memory needs.
+        share = settings.update_tokens / self.devices.replicas
+        self.turns = max(1, math.ceil(share / settings.batch_tokens))
         self.parts = _parts(self.strategy, settings, model)
+        if self.turns > 1 and _counts_steps(model):
+            raise ValueError(
+                "Scheduled sampling counts the times that it is called, once a step: leave out "
+                "--effective-batch-tokens. Received: "
+                f"effective_batch_tokens={settings.effective_batch_tokens}"
+            )
         self.schedule = Warmup(
             settings.learning_rate, settings.warmup_steps, settings.decay, total_steps
         )
         with self.strategy.scope():
             # 0.98: what Transformers and short trainings both like (Vaswani et al. 2017)
-            self.optimizer = Adam(self.schedule, beta_2=0.98)
+            self.optimizer = optimizer or Adam(self.schedule, beta_2=0.98)
             self.optimizer.build(model.trainable_variables)
-        # XLA compiles the step for each shape of batch; without it, one graph takes all shapes.
-        # (A batch that is spread over replicas is no tensor, and has no signature.)
+            # Of steps that were no numbers, and of others, one after the other up to now.
+            self.bad_steps = _number(0, "int32")
+            self.good_steps = _number(0, "int32")
+            # Of the loss, so that small gradients are no zeros in float16.
+            scales = settings.mixed_precision == "float16"
+            self.scale = _number(LARGEST_SCALE if scales else 1.0, "float32")
         ids = tf.TensorSpec((None, None), tf.int32)
-        self.step = tf.function(
-            self._step,
-            input_signature=[{"source": ids, "target": ids}]
-            if self.strategy.num_replicas_in_sync == 1
-            else None,
-            autograph=False,
-            jit_compile=settings.jit,
+        batch = {"source": ids, "target": ids}
+        self._step = tf.function(
+            self._step, input_signature=[batch, tf.TensorSpec((), tf.float32)], autograph=False
         )
+        if settings.jit:  # compiled for each shape of batch; what is around it has all shapes
+            self._gradients = tf.function(self._gradients, autograph=False, jit_compile=True)
 
-    def _step(self, batch):
-        """Updates the weights; gives the summed loss and the number of tokens, of all replicas."""
-        sums = self.strategy.run(self._replica_step, args=(batch,))
-        return [self.strategy.reduce("SUM", value, axis=None) for value in sums]
+    def step(self, batch, stop=False):
+        """Updates the weights by a batch, which every worker has whole.
 
-    def _replica_step(self, batch):
-        replicas = tf.distribute.get_replica_context()
+        Arguments:
+            batch: dict of source and target, (rows, width) ints.
+            stop: bool, whether this worker wants to end the training.
+
+        Returns the summed loss and the number of tokens, of all replicas, how many steps up to this
+        one were no numbers, and how many workers want to end: tensors, for which nothing waits.
+        """
+        return self._step(batch, float(stop))
+
+    def _step(self, batch, stop):
+        pieces = self.devices.replicas * self.turns
+        rows = tf.shape(batch["source"])[0]
+        missing = -rows % pieces  # empty rows, which count for nothing
+        batch = {name: tf.pad(ids, ((0, missing), (0, 0))) for name, ids in batch.items()}
+        stop = stop / (self.devices.replicas // self.devices.workers)
+        results = self.strategy.run(self._replica_step, args=(batch, stop))
+        gradients, *numbers = results
+        total, tokens, norm, stops = (
+            self.strategy.experimental_local_results(number)[0] for number in numbers
+        )
+        is_good = tf.math.is_finite(total) & tf.math.is_finite(norm)
+        tf.cond(is_good, lambda: self._update(gradients), self._skip)
+        zero = tf.zeros(())
+        total, tokens = (tf.where(is_good, number, zero) for number in (total, tokens))
+        return total, tokens, tf.identity(self.bad_steps.value), stops
+
+    def _replica_step(self, batch, stop):
+        """The gradients of the whole batch, after every replica has seen its rows."""
+        context = tf.distribute.get_replica_context()
+        count = self.devices.replicas
+        # Every so-many-th row, so that all replicas have alike ones.
+        mine = {
+            name: tf.gather(
+                tf.reshape(ids, (-1, count, tf.shape(ids)[1])),
+                context.replica_id_in_sync_group,
+                axis=1,
+            )
+            for name, ids in batch.items()
+        }
+        all_tokens = tf.math.count_nonzero(batch["target"][:, 1:], dtype=tf.float32)
+        share = self.scale.value / tf.maximum(all_tokens, 1.0)
+        gradients, total = self._gradients(mine, share)
+        if count > 1:
+            numbers = [*gradients, total, tf.identity(stop)]  # on this replica, all of them
+            *gradients, total, stop = context.all_reduce("sum", numbers)
+        gradients = [gradient / self.scale.value for gradient in gradients]
+        gradients, norm = tf.clip_by_global_norm(gradients, self.settings.clip_norm)
+        return gradients, total, all_tokens, norm, stop
+
+    def _gradients(self, batch, share):
+        """Of the summed loss times a share, turn by turn; and the sum."""
+        if self.turns == 1:
+            return self._gradients_of(batch, share)
+
+        def turn(i, gradients, total):
+            rows = {
+                name: tf.reshape(ids, (-1, self.turns, tf.shape(ids)[1]))[:, i]
+                for name, ids in batch.items()
+            }
+            more, loss = self._gradients_of(rows, share)
+            return i + 1, [a + b for a, b in zip(gradients, more, strict=True)], total + loss
+
+        zeros = [tf.zeros(variable.shape) for variable in self.model.trainable_variables]
+        _, gradients, total = tf.while_loop(
+            lambda i, *_: i < self.turns,
+            turn,
+            (tf.constant(0), zeros, tf.zeros(())),
+            parallel_iterations=1,
+        )
+        return gradients, total
+
+    def _gradients_of(self, batch, share):
         inputs = {"source": batch["source"], "target": batch["target"][:, :-1]}
         labels = batch["target"][:, 1:]
-        tokens = tf.math.count_nonzero(labels, dtype=tf.float32)
-        all_tokens = replicas.all_reduce("sum", tokens)
         variables = self.model.trainable_variables
         with tf.GradientTape() as tape:
             # Part i has every so-many-th row, so that all parts are alike.
             slices = [slice(i, None, self.parts) for i in range(self.parts)]
             parts = [({k: v[s] for k, v in inputs.items()}, labels[s]) for s in slices]
             total = tf.add_n([self._loss(*part) for part in parts])
-            loss = total / tf.maximum(all_tokens, 1.0)
+            loss = total * share
         gradients = tape.gradient(
             loss,
             [variable.value for variable in variables],
             unconnected_gradients=tf.UnconnectedGradients.ZERO,
         )
-        gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]  # embeddings' too
-        gradients = replicas.all_reduce("sum", gradients)
-        gradients, _ = tf.clip_by_global_norm(gradients, self.settings.clip_norm)
-        # The optimizer adds up what the replicas hand it: all hand it the same.
-        share = 1.0 / self.strategy.num_replicas_in_sync
-        self.optimizer.apply([gradient * share for gradient in gradients], variables)
-        return total, tokens
+        return [tf.convert_to_tensor(gradient) for gradient in gradients], total
 
     def _loss(self, inputs, labels):
         """Summed over the tokens of the labels (batch, time)."""
@@ -97,6 +176,32 @@ class Trainer:
             total += self.settings.consistency * tf.reduce_sum(apart)
         return total
 
+    def _update(self, gradients):
+        """Each replica's weights by the gradients, which are the same on all."""
+        rate = self.schedule(self.optimizer.iterations)
+
+        def update(variable, gradient):
+            self.optimizer.update_step(gradient, variable, rate)
+
+        variables = [variable.value for variable in self.model.trainable_variables]
+        for variable, gradient in zip(variables, gradients, strict=True):
+            self.strategy.extended.update(variable, update, args=(gradient,), group=False)
+        self.optimizer.iterations.assign_add(1)
+        self.bad_steps.assign(0)
+        if self.settings.mixed_precision == "float16":
+            self.good_steps.assign_add(1)
+            grows = self.good_steps.value % GROWS_AFTER == 0
+            larger = tf.minimum(2 * self.scale.value, LARGEST_SCALE)
+            self.scale.assign(tf.where(grows, larger, self.scale.value))
+        return True
+
+    def _skip(self):
+        # A loss that was only scaled too far is nothing to worry about, as long as it can be less.
+        self.bad_steps.assign_add(tf.cast(self.scale.value <= 1.0, tf.int32))
+        self.scale.assign(tf.maximum(self.scale.value / 2, 1.0))
+        self.good_steps.assign(0)
+        return True
+
     @property
     def learning_rate(self):
         """That of the next step."""
@@ -105,7 +210,12 @@ class Trainer:
     @property
     def variables(self):
         """All that a later step depends on: weights, states of dropout, the optimizer's moments."""
-        return [*self.model.variables, *self.optimizer.variables]
+        scaling = [self.scale, self.good_steps, self.bad_steps]
+        return [*self.model.variables, *self.optimizer.variables, *scaling]
+
+
+def _number(value, dtype):
+    return keras.Variable(value, dtype=dtype, trainable=False)
 
 
 def use_all_cores():
@@ -127,13 +237,16 @@ def _parts(strategy, settings, model):
     for Luong's LSTM, 111 instead of 129 for a Transformer of three layers.)
     """
     threads = tf.config.threading
-    layers = model._flatten_layers()  # private in Keras, and the only way to find them all
-    counts = any(isinstance(layer, ScheduledSampling) for layer in layers)  # a part is no step
-    if strategy.num_replicas_in_sync > 1 or settings.jit or has_gpu() or counts:
+    if strategy.num_replicas_in_sync > 1 or settings.jit or has_gpu() or _counts_steps(model):
         return 1
     if threads.get_intra_op_parallelism_threads() != 1:
         return 1
     return min(threads.get_inter_op_parallelism_threads() or _cores(), 8)
+
+
+def _counts_steps(model):
+    layers = model._flatten_layers()  # private in Keras, and the only way to find them all
+    return any(isinstance(layer, ScheduledSampling) for layer in layers)
 
 
 def _cores():
