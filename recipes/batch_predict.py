@@ -23,7 +23,14 @@ import functools
 import pathlib
 import uuid
 
-from zoo.serving.offline import answer_lines, batches_by_length, read_answers, split_windows
+from zoo.errors import UsageError
+from zoo.serving.offline import (
+    answer_lines,
+    batches_by_length,
+    read_answers,
+    require_possible,
+    split_windows,
+)
 
 SHARD_LINES = 2**17  # of input, in a file of output; they are sorted in memory
 
@@ -48,14 +55,20 @@ def main(arguments=None):
     from apache_beam.options.pipeline_options import PipelineOptions
 
     from zoo.serving.run_inference import SavedModelHandler
-    from zoo.serving.saved_model import find_version
+    from zoo.serving.saved_model import find_version, read_about
 
     files = sorted(file.path for file in FileSystems.match([options.input])[0].metadata_list)
     if not files:
         parser.error(f"no file is named like --input {options.input}")
     if FileSystems.match([f"{options.output}-*"])[0].metadata_list:
         parser.error(f"there are files {options.output}-* already: name another --output")
-    handler = KeyedModelHandler(SavedModelHandler(find_version(options.saved_model).resolve()))
+    version = find_version(options.saved_model).resolve()
+    most = read_about(version)["pipeline"]["search"]["num_results"]
+    try:
+        require_possible(options.n_best, options.batch_size, most, version)
+    except UsageError as error:
+        parser.error(str(error))
+    handler = KeyedModelHandler(SavedModelHandler(version))
     read = functools.partial(read_batches, batch_size=options.batch_size)
     about = {"output": options.output, "n_best": options.n_best, "as_json": options.json}
     write = functools.partial(write_shard, **about)

@@ -44,6 +44,18 @@ def zoo(place, *arguments, **kwargs):
     return done.stdout
 
 
+@pytest.fixture
+def zoo_here(monkeypatch, capsys):
+    """As `zoo`, in this process."""
+
+    def run(place, *arguments):
+        done = run_zoo_here(monkeypatch, capsys, place, arguments)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return run
+
+
 def lines_of(path):
     return path.read_text().splitlines()
 
@@ -61,24 +73,26 @@ def test_predict_prints_a_line_for_a_line(place):
     assert zoo(place, "predict", "saved_models/tiny/1", words[0]).splitlines() == answers[:1]
 
 
-def test_predict_n_best(place):
+def test_predict_n_best(place, zoo_here):
     word = lines_of(place / "words.txt")[0]
-    best = zoo(place, "predict", "saved_models/tiny", word).strip()
-    rows = zoo(place, "predict", "saved_models/tiny", word, "--n-best", "2").splitlines()
+    best = zoo_here(place, "predict", "saved_models/tiny", word).strip()
+    rows = zoo_here(place, "predict", "saved_models/tiny", word, "--n-best", "2").splitlines()
     inputs, scores, texts = zip(*(row.split("\t") for row in rows), strict=True)
     assert inputs == (word, word)
     assert texts[0] == best
     assert float(scores[0]) >= float(scores[1])
-    row = json.loads(zoo(place, "predict", "saved_models/tiny", word, "--n-best", "2", "--json"))
+    row = json.loads(
+        zoo_here(place, "predict", "saved_models/tiny", word, "--n-best", "2", "--json")
+    )
     assert (row["input"], row["text"], row["texts"]) == (word, best, list(texts))
     assert row["scores"] == pytest.approx([float(score) for score in scores], abs=1e-3)
 
 
-def test_evaluate_scores_what_predict_says(place):
+def test_evaluate_scores_what_predict_says(place, zoo_here):
     words, answers = lines_of(place / "words.txt"), lines_of(place / "answers.txt")
-    said = zoo(place, "predict", "saved_models/tiny", *words).splitlines()
+    said = zoo_here(place, "predict", "saved_models/tiny", *words).splitlines()
     arguments = ("evaluate", "saved_models/tiny", "--source", "words.txt", "--reference")
-    scores = json.loads(zoo(place, *arguments, "answers.txt", "--metric", "wer", "per"))
+    scores = json.loads(zoo_here(place, *arguments, "answers.txt", "--metric", "wer", "per"))
     references = [[answer] for answer in answers]
     assert scores == evaluate(said, references, ["wer", "per"])
     # A wrong reference for one line, and beside it, in another file, what the model says.
@@ -87,26 +101,26 @@ def test_evaluate_scores_what_predict_says(place):
         file.write("\n".join([said[0], *("" for _ in words[1:])]) + "\n")
     both = [f"X\t{said[0]}", *answers[1:]]
     (place / "both.txt").write_text("\n".join(both) + "\n")
-    worse = json.loads(zoo(place, *arguments, "wrong.txt", "--metric", "wer"))
-    better = json.loads(zoo(place, *arguments, "wrong.txt", "more.txt.gz"))  # by wer and per
+    worse = json.loads(zoo_here(place, *arguments, "wrong.txt", "--metric", "wer"))
+    better = json.loads(zoo_here(place, *arguments, "wrong.txt", "more.txt.gz"))  # by wer and per
     assert worse["wer"]["score"] == pytest.approx(better["wer"]["score"] + 100 / len(words))
-    assert json.loads(zoo(place, *arguments, "both.txt")) == better
+    assert json.loads(zoo_here(place, *arguments, "both.txt")) == better
     # The run wrote the same score down.
     about = json.loads((place / "saved_models/tiny/1/zoo.json").read_text())
     assert about["scores"] == scores
 
 
-def test_score_is_the_score_of_predict(place):
+def test_score_is_the_score_of_predict(place, zoo_here):
     word = lines_of(place / "words.txt")[0]
-    rows = zoo(place, "predict", "saved_models/tiny", word, "--n-best", "3").splitlines()
+    rows = zoo_here(place, "predict", "saved_models/tiny", word, "--n-best", "3").splitlines()
     _, scores, texts = zip(*(row.split("\t") for row in rows), strict=True)
     (place / "source.txt").write_text(f"{word}\n" * 3)
     (place / "target.txt").write_text("\n".join(texts) + "\n")
     arguments = ("score", "saved_models/tiny", "--source", "source.txt", "--target", "target.txt")
-    rows = [row.split("\t") for row in zoo(place, *arguments).splitlines()]
+    rows = [row.split("\t") for row in zoo_here(place, *arguments).splitlines()]
     assert [float(row[0]) for row in rows] == pytest.approx([float(s) for s in scores], abs=2e-4)
     assert [row[1] for row in rows] == list(texts)
-    rows = [json.loads(row) for row in zoo(place, *arguments, "--json").splitlines()]
+    rows = [json.loads(row) for row in zoo_here(place, *arguments, "--json").splitlines()]
     for row, text in zip(rows, texts, strict=True):
         assert row["target_tokens"] == text.split()
         assert row["source_tokens"] == list(word)

@@ -42,9 +42,11 @@ MODELS = {
     "bottleneck": plain,
 }
 every_model = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+# XLA takes its time to compile a loop.
+slow_on_tensorflow = pytest.mark.slow if keras.backend.backend() == "tensorflow" else ()
 
 
-@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize("jit_compile", [False, pytest.param(True, marks=slow_on_tensorflow)])
 @every_model
 def test_fit_learns(model, jit_compile):
     if keras.backend.backend() == "jax" and not jit_compile:

@@ -136,6 +136,7 @@ def test_runs_are_exported_as_an_ensemble(runs, saved_models, folder, tmp_path):
     assert "## Training, member 2" in (moved / "README.md").read_text()
 
 
+@pytest.mark.slow
 def test_runs_with_other_tokenizers_make_no_ensemble(runs, folder, tmp_path):
     alone = config("seq2seq", folder, epochs=1, joint=False, vocabulary_size=32)
     alone.output = str(tmp_path / "separate")

@@ -140,7 +140,7 @@ def test_a_request_that_takes_too_long_ends(server, kind):
     server.faults = ["hang"]
     with (
         connect(address(server, kind), "tiny", timeout=0.3) as client,
-        pytest.raises(TimeoutError, match="took longer than 0.3 s"),
+        pytest.raises(TimeoutError, match="took (longer than 0.3 s|too long .here 0.3 s)"),
     ):
         client.predict(["bad"])
     assert server.requests == 1

@@ -35,6 +35,7 @@ def run(task, seed, steps=3000):
     return within, beyond
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="trained on one backend")
 def test_a_transformer_learns_one_of_them_at_random():
     rng = np.random.default_rng()

@@ -105,7 +105,7 @@ def environments(count=2):
     ]
 
 
-@pytest.mark.parametrize("model", ["transformer", "luong"])
+@pytest.mark.parametrize("model", ["transformer", pytest.param("luong", marks=pytest.mark.slow)])
 def test_the_weights_do_not_depend_on_what_computes_them(model, tmp_path):
     data = write_sentences(tmp_path / "data")
     saved = {}
@@ -174,6 +174,7 @@ def wait_for_step(run, step, processes):
     raise AssertionError([process.communicate() for process in processes])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("victim", "number"), [(1, signal.SIGKILL), (0, signal.SIGKILL)])
 def test_a_worker_that_is_killed_ends_the_others_and_all_go_on(
     victim, number, data, undisturbed, tmp_path

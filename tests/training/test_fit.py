@@ -116,7 +116,10 @@ def test_killed_and_started_again(data, whole, tmp_path):
     assert_same(tmp_path / "run", whole)
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [pytest.param(signal.SIGINT, 130, marks=pytest.mark.slow), (signal.SIGTERM, 143)],
+)
 def test_asked_to_stop(data, whole, tmp_path, number, code):
     stopped, _, errors = stop(data, tmp_path / "run", number, epochs=0)
     assert stopped == code
@@ -220,6 +223,7 @@ def test_a_loss_that_is_no_number_ends_it(data, tmp_path):
     assert Checkpoints(tmp_path / "run").states() == []  # the first step's weights are infinite
 
 
+@pytest.mark.slow
 def test_more_epochs_than_it_began_with(data, whole, tmp_path):
     run = tmp_path / "run"
     shutil.copytree(whole, run)
@@ -229,6 +233,7 @@ def test_more_epochs_than_it_began_with(data, whole, tmp_path):
     assert json.loads((run / "run.json").read_text())["config"]["epochs"] == EPOCHS + 1
 
 
+@pytest.mark.slow
 def test_deterministic_is_the_same_to_the_last_bit(data, tmp_path):
     runs = [tmp_path / "one", tmp_path / "other"]
     for run in runs:
@@ -264,6 +269,7 @@ def test_killed_twenty_times(data, tmp_path):
             np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_told_and_what_was_saved_stays(data, whole, tmp_path):
     """A small file system in memory, which only root can mount."""
     small = tmp_path / "small"
@@ -287,6 +293,7 @@ def test_a_full_disk_is_told_and_what_was_saved_stays(data, whole, tmp_path):
         subprocess.run(["umount", str(small)], check=True)
 
 
+@pytest.mark.slow
 def test_it_stops_when_nothing_gets_better(data, tmp_path):
     options = ["--patience", 1, "--epochs", 9, "--learning-rate", 1e-9, "--jit"]
     done = run_zoo(*arguments(data, tmp_path / "run"), *options)

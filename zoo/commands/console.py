@@ -4,6 +4,7 @@ import itertools
 import json
 import pathlib
 import sys
+import zlib
 from typing import Annotated
 
 import tyro
@@ -33,14 +34,19 @@ def batches(lines, size=64):
     return iter(lambda: list(itertools.islice(lines, size)), [])
 
 
-def all_lines(path):
-    """The lines of a file, which has some; .gz is read too."""
+def lines_of(path):
+    """The lines of a file, as they are needed; .gz is read too."""
     from zoo.data.pairs import read_lines
 
     try:
-        lines = list(read_lines(pathlib.Path(path)))
-    except EOFError as error:
+        yield from read_lines(pathlib.Path(path))
+    except (EOFError, zlib.error) as error:
         raise ValueError(f"{path} is damaged: {error}") from error
+
+
+def all_lines(path):
+    """The lines of a file, which has some."""
+    lines = list(lines_of(path))
     if not lines:
         raise ValueError(f"{path} is empty")
     return lines

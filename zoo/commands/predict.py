@@ -2,16 +2,22 @@ import contextlib
 import pathlib
 import sys
 import time
-import zlib
 from typing import Annotated
 
 import tyro
 
-from zoo.commands.console import Path, SavedModelPath, open_model, standard_input, tell
+from zoo.commands.console import (
+    Path,
+    SavedModelPath,
+    lines_of,
+    open_model,
+    standard_input,
+    tell,
+)
 from zoo.errors import UsageError
 
 IN_FLIGHT = 4  # batches that a server has at a time: some to search, some to read or to send
-TIMEOUT = 300.0  # seconds, for a batch may wait behind those of others; a job does not end for that
+TIMEOUT = 300.0  # seconds, for a batch may wait behind those of others
 
 
 def predict(
@@ -42,23 +48,17 @@ def predict(
         resume: Goes on with the output of a run that was stopped or killed.
         batch_size: Texts that are searched at once; a server may limit it.
     """
-    from zoo.serving.offline import answer_lines, predict_windows
+    from zoo.serving.offline import answer_lines, predict_windows, require_possible
 
     if text and input:
         raise UsageError(f"Give texts or `--input`, not both. Received: {text[0]!r} and {input}")
     if resume and not output:
         raise UsageError("`--resume` goes on with a file. Name it: --output FILE")
-    if batch_size < 1:
-        raise UsageError(f"`--batch-size` must be 1 or more. Received: {batch_size}")
     with _open(saved_model, server, retry_for) as model:
-        most = model.num_results
-        if not 1 <= n_best <= most:
-            raise UsageError(
-                f"`--n-best` must be 1 to {most}, as many as {model.path} was exported with. "
-                f"Received: {n_best}"
-            )
+        require_possible(n_best, batch_size, model.num_results, model.path)
         about = {"model": model.name, "n_best": n_best, "json": json, "batch_size": batch_size}
-        lines = text or (_read(input) if input else standard_input())
+        about["fingerprint"] = model.fingerprint
+        lines = text or (lines_of(input) if input else standard_input())
         is_typed = not text and not input and sys.stdin.isatty()
         largest = {"largest": 1} if is_typed else {}  # who types wants an answer to each line
         with _open_output(output, about, resume) as file:
@@ -106,16 +106,6 @@ def _open_output(output, about, resume):
     from zoo.serving.resumable_file import ResumableFile
 
     return ResumableFile(output, about, resume)
-
-
-def _read(path):
-    """The lines of a file, as they are needed."""
-    from zoo.data.pairs import read_lines
-
-    try:
-        yield from read_lines(pathlib.Path(path))
-    except (EOFError, zlib.error) as error:
-        raise ValueError(f"{path} is damaged: {error}") from error
 
 
 class _StandardOutput(contextlib.nullcontext):

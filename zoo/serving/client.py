@@ -70,6 +70,8 @@ class Client:
     Returns a dict of numpy arrays, of bytes where they hold strings.
     """
 
+    fingerprint = None  # of the weights, which a server does not tell
+
     def __init__(self, transport, model, retry_for=60.0, report=None):
         self.transport = transport
         self.server = transport.server
@@ -120,6 +122,8 @@ class Client:
         """Does a request, again and again while the server is away or full."""
         deadline = None
         for attempt in itertools.count():
+            if attempt and self._closed.is_set():
+                raise ConnectionError(f"{self.server}: the client is closed")
             try:
                 answer = request()
                 self._is_away = False
@@ -127,7 +131,7 @@ class Client:
             except Temporary as error:
                 deadline = deadline or time.monotonic() + self.retry_for
                 # Jitter: clients that were refused together do not come back together.
-                pause = random.uniform(0, min(FIRST_PAUSE * 2**attempt, LONGEST_PAUSE))
+                pause = random.uniform(0, min(FIRST_PAUSE * 2 ** min(attempt, 9), LONGEST_PAUSE))
                 if self._closed.is_set() or time.monotonic() + pause > deadline:
                     raise ConnectionError(
                         f"{self.server} was away or full for {self.retry_for:g} s: {error}"

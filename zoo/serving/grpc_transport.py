@@ -64,8 +64,10 @@ class GrpcTransport:
         except grpc.RpcError as error:
             code, details = error.code().name, first_line(error.details() or "")
             if code == "DEADLINE_EXCEEDED":
+                # Its own limit may be less than ours.
                 raise TimeoutError(
-                    f"{self.server} took longer than {self.timeout:g} s: {details}"
+                    f"{self.server} took too long (here {self.timeout:g} s are the most): "
+                    f"{details}. Send fewer texts at a time"
                 ) from error
             is_too_large = "larger than max" in details  # and will be so again
             if code in TEMPORARY and not is_too_large:

@@ -5,6 +5,7 @@ import functools
 import itertools
 import json
 
+from zoo.errors import UsageError
 from zoo.layers.hypotheses import NONE
 from zoo.serving.pipeline import to_bytes
 
@@ -54,6 +55,17 @@ def predict_windows(model, lines, batch_size=64, in_flight=1, done=0, largest=LA
     finally:
         if pool:  # what is under way ends when the client is closed
             pool.shutdown(wait=False, cancel_futures=True)
+
+
+def require_possible(n_best, batch_size, most, path):
+    """Raises an error unless a model that gives so many answers can be asked for n_best of them."""
+    if batch_size < 1:
+        raise UsageError(f"`--batch-size` must be 1 or more. Received: {batch_size}")
+    if not 1 <= n_best <= most:
+        raise UsageError(
+            f"`--n-best` must be 1 to {most}, as many as {path} was exported with. "
+            f"Received: {n_best}"
+        )
 
 
 def split_windows(lines, done=0, largest=LARGEST_WINDOW):

@@ -5,6 +5,7 @@ import json
 import socket
 import threading
 import urllib.parse
+import weakref
 
 import numpy as np
 import tensorflow as tf
@@ -30,7 +31,7 @@ class RestTransport:
         if label is not None:
             self.resource += f"/labels/{urllib.parse.quote(label, safe='')}"
         self._local = threading.local()
-        self._connections = []
+        self._connections = weakref.WeakSet()  # a thread's ends with it
         self._outputs = {}
 
     def predict(self, signature, columns):
@@ -59,7 +60,7 @@ class RestTransport:
 
     def close(self):
         """Ends the connections, and what is under way on them."""
-        for connection in self._connections:
+        for connection in list(self._connections):
             if connection.sock is not None:
                 with contextlib.suppress(OSError):  # which closing alone leaves waiting
                     connection.sock.shutdown(socket.SHUT_RDWR)
@@ -80,6 +81,8 @@ class RestTransport:
         reason = f"{status}: {first_line(str(said))[:500]}"
         if status in TEMPORARY:
             raise Temporary(reason)
+        if status == 504:  # its own limit, which may be less than ours
+            raise TimeoutError(f"{self.server} answered {reason}. Send fewer texts at a time")
         kind = ValueError if 400 <= status < 500 else OSError
         raise kind(f"{self.server} answered {reason}")
 
@@ -103,7 +106,7 @@ class RestTransport:
         if not hasattr(self._local, "connection"):
             connection = http.client.HTTPConnection(self.host, self.port, timeout=self.timeout)
             self._local.connection = connection
-            self._connections.append(connection)
+            self._connections.add(connection)
         connection = self._local.connection
         if connection.sock is None:
             try:

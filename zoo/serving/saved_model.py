@@ -1,3 +1,4 @@
+import hashlib
 import json
 import pathlib
 import re
@@ -69,6 +70,9 @@ class SavedModel:
             reason = str(error).splitlines()[0]
             raise ValueError(f"{self.path} cannot be loaded: {reason}") from error
         self.name = "/".join(self.path.resolve().parts[-2:])  # NAME/VERSION
+        # Tells apart what has the same name: an index has a checksum of each weight.
+        files = (self.path / ABOUT, self.path / "variables" / "variables.index")
+        self.fingerprint = hashlib.sha256(b"".join(f.read_bytes() for f in files)).hexdigest()[:16]
         self.about = read_about(self.path)
         outputs = self.loaded.signatures["serving_default"].structured_outputs
         self.num_results = outputs["texts"].shape[1]

@@ -3,6 +3,8 @@
 A request is a dict of columns, {input: array}; its rows are what clients send.
 """
 
+import math
+
 import numpy as np
 import tensorflow as tf
 from google.protobuf.message import DecodeError
@@ -61,9 +63,10 @@ def read_warm_up(folder, signatures):
             f"{WARM_UP} is damaged after record {number} ({type(error).__name__}): write a "
             "TFRecord of PredictionLog, as `zoo export` does"
         )
+    is_damaged = bool(findings)
     covered = {signature for _, signature, _ in requests}
     for name in signatures:
-        if name not in covered and not findings:
+        if name not in covered and not is_damaged:
             findings.append(f"no warm-up request is for signature {name}: write one")
     return requests, findings
 
@@ -125,7 +128,7 @@ def awkward_rows(signature, ordinary):
     keys, values = (images, _broken(first, images)) if images else (texts, AWKWARD_TEXTS)
     rows = []
     for name, value in values.items() if keys else ():
-        changed = {key: np.full_like(first[key], value) for key in keys}
+        changed = {key: filled(first[key].shape, value) for key in keys}
         rows.append((name, {**first, **changed}))
     return rows
 
@@ -143,8 +146,8 @@ def mates(signature, ordinary):
     longest, empty = take(ordinary, [0]), take(ordinary, [0])
     for key in keys:
         text = b" ".join(ordinary[key].ravel().tolist())
-        longest[key] = np.full_like(longest[key], text * (1 + 200 // (len(text) + 1)))
-        empty[key] = np.full_like(empty[key], b"")
+        longest[key] = filled(longest[key].shape, text * (1 + 200 // (len(text) + 1)))
+        empty[key] = filled(empty[key].shape, b"")
     return join([ordinary, longest, empty])
 
 
@@ -168,6 +171,11 @@ def strings(values):
     array = np.empty(len(values), object)
     array[:] = list(values)
     return array
+
+
+def filled(shape, value):
+    """An array of one bytes object, many times."""
+    return strings([value] * math.prod(shape)).reshape(shape)
 
 
 def _shapes(row):

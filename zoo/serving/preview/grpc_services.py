@@ -13,6 +13,8 @@ from tensorflow_serving.apis import (
 from zoo.serving.preview.models import DEFAULT, Column
 from zoo.serving.preview.refused import Refused, invalid
 
+MOST_CALLS = 512  # each holds a request that may not have entered the queue yet
+
 
 def make_grpc_server(models, queue, address, request_bytes):
     """A server of TF Serving's PredictionService and ModelService, and its port."""
@@ -21,7 +23,7 @@ def make_grpc_server(models, queue, address, request_bytes):
         "grpc.max_send_message_length": -1,
         "grpc.so_reuseport": 0,  # a port is taken, or it is not
     }
-    server = grpc.aio.server(options=list(options.items()))
+    server = grpc.aio.server(options=list(options.items()), maximum_concurrent_rpcs=MOST_CALLS)
     services = PredictionService(models, queue), ModelService(models)
     prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(services[0], server)
     model_service_pb2_grpc.add_ModelServiceServicer_to_server(services[1], server)

@@ -6,7 +6,7 @@ from starlette.routing import Route
 
 from zoo.serving.preview.page_files import page_routes
 from zoo.serving.preview.refused import Refused
-from zoo.serving.preview.rest import error_response, read_body
+from zoo.serving.preview.rest import ABOUT, PREDICT, error_response, read_body
 
 
 def make_proxy_app(upstream, names, request_bytes, timeout):
@@ -16,7 +16,7 @@ def make_proxy_app(upstream, names, request_bytes, timeout):
     async def forward(request):
         path = request.scope["raw_path"].decode("latin-1")
         try:
-            if not path.lower().startswith("/v1/"):
+            if not (PREDICT.fullmatch(path) or ABOUT.fullmatch(path)) or "/.." in path:
                 raise Refused("NOT_FOUND", f"Not Found: {request.method} {path}")
             body = await read_body(request, request_bytes)
             headers = {"Content-Type": request.headers.get("Content-Type", "application/json")}
@@ -32,8 +32,13 @@ def make_proxy_app(upstream, names, request_bytes, timeout):
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             reason = str(error) or type(error).__name__
             return error_response(502, f"{upstream} cannot be reached: {reason}")
-        kind = answer.headers.get("Content-Type", "application/json")
-        return Response(answer.content, answer.status_code, headers={"Content-Type": kind})
+        # What is no JSON is not the page's affair, least of all in its own origin.
+        headers = {
+            "Content-Type": answer.headers.get("Content-Type", "application/json"),
+            "X-Content-Type-Options": "nosniff",
+            "Content-Security-Policy": "default-src 'none'; sandbox",
+        }
+        return Response(answer.content, answer.status_code, headers=headers)
 
     methods = ["GET", "POST"]
     routes = [*page_routes(names), Route("/{path:path}", forward, methods=methods)]

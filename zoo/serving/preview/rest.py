@@ -1,3 +1,4 @@
+import asyncio
 import json
 import logging
 import re
@@ -20,6 +21,9 @@ PREDICT = re.compile(
     rf"/v1/models/(?P<name>[^/:]+){VERSION}:(?P<method>classify|regress|predict)", re.I
 )
 ABOUT = re.compile(rf"/v1/models(?:/(?P<name>[^/:]+))?{VERSION}(?P<metadata>/metadata)?", re.I)
+
+
+READING_TAKES = 30  # seconds; whoever sends half a request holds nobody up
 
 
 def make_app(models, queue, request_bytes):
@@ -86,12 +90,18 @@ def error_response(code, message):
 async def read_body(request, most):
     """The body of a request that is not too large; what is too much is read away and not kept."""
     chunks, size = [], 0
-    async for chunk in request.stream():
-        size += len(chunk)
-        if size <= most:
-            chunks.append(chunk)
-        elif size > 16 * most:
-            break
+    try:
+        async with asyncio.timeout(READING_TAKES):
+            async for chunk in request.stream():
+                size += len(chunk)
+                if size <= most:
+                    chunks.append(chunk)
+                elif size > 16 * most:
+                    break
+    except TimeoutError:
+        raise Refused(
+            "DEADLINE_EXCEEDED", f"The request did not arrive within {READING_TAKES} s"
+        ) from None
     if size > most:
         raise Refused(
             "RESOURCE_EXHAUSTED", f"A request must have at most {most} bytes", http_code=413

@@ -9,6 +9,8 @@ import uvicorn
 
 from zoo.serving.preview.proxy import make_proxy_app
 
+MOST_CONNECTIONS = 512  # each may hold a request that has not entered the queue yet
+
 
 def serve_models(paths, limits, queue, host, rest_port, grpc_port):
     """Serves SavedModels by REST and gRPC, and the page, until a signal ends it.
@@ -19,7 +21,7 @@ def serve_models(paths, limits, queue, host, rest_port, grpc_port):
         queue: tuple, the arguments of `WorkQueue`.
         host, rest_port, grpc_port: where to listen.
     """
-    # Here, because a proxy needs none of TensorFlow.
+    # Here, since a proxy has no models.
     from zoo.serving.preview.grpc_services import make_grpc_server
     from zoo.serving.preview.models import Limits, Models
     from zoo.serving.preview.rest import make_app
@@ -65,11 +67,15 @@ def bind(host, port):
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind(address)
     except OSError as error:
-        raise OSError(
-            f"{host}:{port} cannot be served: {error.strerror}. Choose another `--rest-port`, "
-            "or stop what uses it"
-        ) from error
+        raise _unavailable(host, port, error) from error
     return bound
+
+
+def _unavailable(host, port, error):
+    return OSError(
+        f"{host}:{port} cannot be served: {error.strerror}. Choose another `--rest-port`, or stop "
+        "what uses it"
+    )
 
 
 def url_of(host, bound):
@@ -97,7 +103,12 @@ async def run(app, rest_socket, grpc_server, ready, count=lambda: 0):
         count: how many requests are waiting or computed.
     """
     config = uvicorn.Config(
-        app, log_level="error", access_log=False, server_header=False, lifespan="off"
+        app,
+        log_level="error",
+        access_log=False,
+        server_header=False,
+        lifespan="off",
+        limit_concurrency=MOST_CONNECTIONS,
     )
     rest = _Rest(config)
     ended = asyncio.Event()
@@ -113,8 +124,13 @@ async def run(app, rest_socket, grpc_server, ready, count=lambda: 0):
     if grpc_server is not None:
         await grpc_server.start()
     serving = asyncio.create_task(rest.serve(sockets=[rest_socket]))
-    while not rest.started:
+    while not rest.started and not serving.done():
         await asyncio.sleep(0.01)
+    if serving.done():  # it cannot listen: another process was quicker
+        try:
+            await serving
+        except OSError as error:
+            raise _unavailable(*rest_socket.getsockname()[:2], error) from error
     print("\n".join(ready), flush=True)
     await ended.wait()
     print(f"zoo: stopping, after {count()} more answers", file=sys.stderr, flush=True)
