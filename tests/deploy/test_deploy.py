@@ -238,7 +238,7 @@ class Status(http.server.BaseHTTPRequestHandler):
 def test_it_is_ready_when_every_model_is_available(tmp_path):
     config = tmp_path / "models.config"
     text = (CONFIG / "models.config").read_text()
-    config.write_text(text + text.replace("pronounce_en", "other"))
+    config.write_text(text.replace("translate_en_de", "other"))
     status = get_model_status_pb2.ModelVersionStatus
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Status) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
