@@ -3,6 +3,8 @@
 import json
 import random
 
+import pytest
+
 from recipes import bottleneck
 from zoo.data.examples import Examples
 from zoo.data.pairs import Report
@@ -41,6 +43,7 @@ def test_no_text_is_longer_than_the_longest():
     assert {len(source.split()) for source in joined.sources} == {40}
 
 
+@pytest.mark.slow
 def test_both_models_are_trained_and_compared(tmp_path, capsys):
     (tmp_path / "toy").mkdir()
     for split, count in (("train", 60), ("val", 20)):

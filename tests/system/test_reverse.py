@@ -82,6 +82,7 @@ def run(seed, steps=1500):
     return shares
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="trained on one backend")
 def test_attention_removes_the_bottleneck():
     seed = int(np.random.default_rng().integers(2**31))

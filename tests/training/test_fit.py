@@ -171,6 +171,7 @@ def test_data_that_has_changed_is_not_mixed_in(data, whole, tmp_path):
     assert "was begun with other data" in done.stderr
 
 
+@pytest.mark.slow
 def test_what_is_not_learnt_from_is_told(tmp_path):
     words = write_dictionary(tmp_path / "words", train=300)
     with open(words / "train.tsv", "a") as file:

@@ -49,7 +49,7 @@ def test_the_loss_is_summed_over_tokens_and_padding_counts_for_nothing():
     assert float(tokens) == 7
 
 
-@pytest.mark.parametrize("jit", [False, True])
+@pytest.mark.parametrize("jit", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_two_readings_without_dropout_agree_and_change_nothing(jit):
     one, other = trainer(jit=jit), trainer(consistency=2.5, jit=jit)
     for _ in range(2):
@@ -73,7 +73,7 @@ def test_consistency_brings_draws_of_dropout_together():
     assert apart(5.0) < 0.7 * apart(0.0)
 
 
-@pytest.mark.parametrize("jit", [False, True])
+@pytest.mark.parametrize("jit", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_rows_without_tokens_and_more_padding_change_no_update(jit):
     one, other = trainer(jit=jit), trainer(jit=jit)
     wide = {name: np.pad(ids[:2], ((0, 3), (0, 2))) for name, ids in BATCH.items()}
