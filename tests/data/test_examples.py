@@ -8,6 +8,7 @@ from tensorflow_datasets.core.download import downloader
 from zoo.data import CmuDict, Multi30k, builders, load_examples
 
 
+@pytest.mark.slow
 class CmuDictTest(tfds.testing.DatasetBuilderTestCase):
     """tensorflow-datasets' own checks of a builder."""
 

@@ -131,7 +131,9 @@ def zoo(place, monkeypatch, capsys, *arguments):
     return done.stdout
 
 
-@pytest.mark.parametrize("options", [["--n-best", "2"], ["--json"]], ids=str)
+@pytest.mark.parametrize(
+    "options", [["--n-best", "2"], pytest.param(["--json"], marks=pytest.mark.slow)], ids=str
+)
 def test_a_killed_job_goes_on_to_the_same_bytes(place, tmp_path, monkeypatch, capsys, options):
     printed = zoo(place, monkeypatch, capsys, "predict", "tiny", "--input", "words.txt", *options)
     output = tmp_path / "out"
