@@ -193,6 +193,14 @@ def test_lines_after_the_checkpoint_are_written_again(data, whole, tmp_path):
     assert metrics(run) == metrics(whole)
 
 
+def test_an_update_sees_the_effective_batch_whatever_a_device_holds(data, whole, tmp_path):
+    """Half of a batch at a time makes as many updates of an epoch, not twice as many."""
+    options = [*arguments(data, tmp_path / "run"), "--batch-tokens", 128, "--epochs", 1]
+    done = run_zoo(*options, "--effective-batch-tokens", 256)
+    assert done.returncode == 0, done.stderr
+    assert metrics(tmp_path / "run")[0]["step"] == metrics(whole)[0]["step"]
+
+
 def test_a_damaged_checkpoint_is_passed_over(data, whole, tmp_path):
     """Cut off, or with one byte changed; where all are damaged, that is told."""
     run = tmp_path / "run"

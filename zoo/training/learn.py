@@ -41,7 +41,7 @@ def learn(config, recipe, texts, dev, build, metrics, sampling=0.0):
     batches = Batches(
         tokenizers[0].tokenize(sources).to_list(),
         tokenizers[1].tokenize(targets).to_list(),
-        batch_tokens=config.batch_tokens,
+        batch_tokens=config.update_tokens,
         num_buckets=config.num_buckets,
         max_length=config.max_length,
         seed=config.seed,
