@@ -1,6 +1,12 @@
 """Errors that say how a command ends."""
 
 
+def first_line(message):
+    """The first line with something in it, of a message that may be long, or empty."""
+    lines = (line.strip() for line in str(message).splitlines())
+    return next((line for line in lines if line), "no reason given")
+
+
 class UsageError(ValueError):
     """A value that no work can be done with: the command was used wrongly."""
 

@@ -87,9 +87,10 @@ def _open(saved_model, server, retry_for):
         yield open_model(saved_model)
         return
     from zoo.serving import connect
+    from zoo.serving.saved_model import is_version
 
     path, version = pathlib.Path(saved_model), None
-    if path.name.isdecimal() and path.parent.name:  # a version's folder
+    if is_version(path.name) and path.parent.name:  # a version's folder
         path, version = path.parent, int(path.name)
 
     def report(text):

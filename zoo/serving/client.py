@@ -5,8 +5,8 @@ import time
 import urllib.parse
 
 from zoo.serving.grpc_transport import GrpcTransport
-from zoo.serving.pipeline import to_bytes
 from zoo.serving.rest_transport import RestTransport
+from zoo.serving.strings import to_bytes
 from zoo.serving.transport import Temporary
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0  # seconds

@@ -5,10 +5,11 @@ import tempfile
 
 import keras
 import tensorflow as tf
-from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
+from tensorflow_serving.apis import predict_pb2
 
 import zoo
-from zoo.serving.saved_model import ABOUT, describe_weights
+from zoo.serving.saved_model import ABOUT, describe_weights, is_version
+from zoo.serving.warm_up import write_warm_up
 
 # The inputs of each signature, all of them (batch,) strings.
 SIGNATURES = {"serving_default": ("text",), "align": ("text",), "score": ("text", "target")}
@@ -58,7 +59,7 @@ def export(pipeline, output, about=None, examples=("",), float16=False):
         part.chmod(0o755)
         module, signatures = _module(pipeline, float16)
         tf.saved_model.save(module, str(part), signatures=signatures)
-        _write_warm_up(signatures["serving_default"], examples, part / "assets.extra")
+        write_warm_up(part, _warm_up_requests(signatures["serving_default"], examples))
         text = json.dumps(about, ensure_ascii=False, indent=1)
         (part / ABOUT).write_text(text + "\n", encoding="utf-8")
         folder = output / str(max([0, *_taken(output)]) + 1)
@@ -70,7 +71,7 @@ def export(pipeline, output, about=None, examples=("",), float16=False):
 
 
 def _taken(output):
-    return [int(p.name) for p in output.iterdir() if p.name.isdecimal()]
+    return [int(p.name) for p in output.iterdir() if is_version(p.name)]
 
 
 def _module(pipeline, float16):
@@ -123,23 +124,19 @@ def _half(variable):
     return tf.Variable(tf.cast(variable.value, tf.float16))
 
 
-def _write_warm_up(decode, examples, folder):
-    """Requests that TF Serving replays at load, for each signature, at batch sizes 1 and 8."""
+def _warm_up_requests(decode, examples):
+    """Requests for each signature, at batch sizes 1 and 8."""
     texts = [text.encode("utf-8") for text in examples or [""]]
     targets = decode(text=tf.constant(texts))["text"].numpy().tolist()
-    folder.mkdir()
-    with tf.io.TFRecordWriter(str(folder / "tf_serving_warmup_requests")) as writer:
-        for size in (1, 8):
-            rows = [i % len(texts) for i in range(size)]
-            columns = {"text": [texts[i] for i in rows], "target": [targets[i] for i in rows]}
-            for signature, names in SIGNATURES.items():
-                request = predict_pb2.PredictRequest()
-                request.model_spec.signature_name = signature
-                for name in names:
-                    request.inputs[name].CopyFrom(tf.make_tensor_proto(columns[name]))
-                log = prediction_log_pb2.PredictLog(request=request)
-                record = prediction_log_pb2.PredictionLog(predict_log=log)
-                writer.write(record.SerializeToString())
+    for size in (1, 8):
+        rows = [i % len(texts) for i in range(size)]
+        columns = {"text": [texts[i] for i in rows], "target": [targets[i] for i in rows]}
+        for signature, names in SIGNATURES.items():
+            request = predict_pb2.PredictRequest()
+            request.model_spec.signature_name = signature
+            for name in names:
+                request.inputs[name].CopyFrom(tf.make_tensor_proto(columns[name]))
+            yield request
 
 
 def card(about, name, version):

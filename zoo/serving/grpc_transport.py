@@ -3,7 +3,8 @@ import tensorflow as tf
 from tensorflow_serving.apis import get_model_metadata_pb2, model_pb2, predict_pb2
 from tensorflow_serving.apis.prediction_service_pb2_grpc import PredictionServiceStub
 
-from zoo.serving.transport import Metadata, Temporary, first_line
+from zoo.errors import first_line
+from zoo.serving.transport import Metadata, Temporary, address
 
 OPTIONS = [
     ("grpc.max_send_message_length", -1),  # how much is too much says the server
@@ -25,13 +26,12 @@ class GrpcTransport:
     """Requests by gRPC, with the stubs of tensorflow-serving-api."""
 
     def __init__(self, host, port, model, version, label, timeout):
-        host = f"[{host}]" if ":" in host else host
-        self.server = f"grpc://{host}:{port}"
+        self.server = f"grpc://{address(host, port)}"
         self.timeout = timeout
         self.spec = model_pb2.ModelSpec(name=model, version_label=label)
         if version is not None:
             self.spec.version.value = version
-        self.channel = grpc.insecure_channel(f"{host}:{port}", OPTIONS)
+        self.channel = grpc.insecure_channel(address(host, port), OPTIONS)
         self.stub = PredictionServiceStub(self.channel)
 
     def predict(self, signature, columns):

@@ -7,7 +7,7 @@ import json
 
 from zoo.errors import UsageError
 from zoo.layers.hypotheses import NONE
-from zoo.serving.pipeline import to_bytes
+from zoo.serving.strings import to_bytes
 
 # Windows grow: the first answers are there at once, and later there are many lines to sort.
 FIRST_WINDOW, LARGEST_WINDOW = 64, 4096

@@ -5,6 +5,7 @@ import tensorflow as tf
 from zoo import text as zoo_text
 from zoo.layers import BeamSearchDecoder, checks
 from zoo.layers.hypotheses import NONE
+from zoo.serving.strings import to_bytes
 
 BYTES_PER_TOKEN = 64  # more than any token has; what is beyond a limit is not even looked at
 
@@ -307,20 +308,3 @@ def _never_empty(strings):
 
 def _cut(strings, tokens):
     return tf.strings.substr(strings, 0, BYTES_PER_TOKEN * tokens)
-
-
-def to_bytes(texts):
-    """A list of str or bytes as a list of bytes; what the shell could not decode is kept."""
-    if isinstance(texts, (tf.Tensor, np.ndarray)):
-        texts = np.asarray(texts).tolist()
-    is_list = isinstance(texts, (list, tuple))
-    if not is_list or not all(isinstance(text, (str, bytes)) for text in texts):
-        raise ValueError(f"`texts` must be a list of strings. Received: texts={texts!r}")
-    return [text if isinstance(text, bytes) else _encode(text) for text in texts]
-
-
-def _encode(text):
-    try:
-        return text.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:
-        return text.encode("utf-8", "replace")

@@ -12,8 +12,9 @@ import tensorflow as tf
 from google.protobuf import json_format
 from tensorflow_serving.apis import get_model_metadata_pb2
 
-from zoo.serving.pipeline import to_bytes
-from zoo.serving.transport import Metadata, Temporary, first_line
+from zoo.errors import first_line
+from zoo.serving.strings import to_bytes
+from zoo.serving.transport import Metadata, Temporary, address
 
 # Too many requests; a proxy whose server is away; unavailable.
 TEMPORARY = (429, 502, 503)
@@ -24,7 +25,7 @@ class RestTransport:
 
     def __init__(self, host, port, model, version, label, timeout):
         self.host, self.port, self.timeout = host, port, timeout
-        self.server = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+        self.server = f"http://{address(host, port)}"
         self.resource = f"/v1/models/{urllib.parse.quote(model, safe='')}"
         if version is not None:
             self.resource += f"/versions/{version}"
@@ -78,7 +79,7 @@ class RestTransport:
         if status == 200 and wanted in answer:
             return answer
         said = answer.get("error") or text.decode("utf-8", "replace")
-        reason = f"{status}: {first_line(str(said))[:500]}"
+        reason = f"{status}: {first_line(said)[:500]}"
         if status in TEMPORARY:
             raise Temporary(reason)
         if status == 504:  # its own limit, which may be less than ours

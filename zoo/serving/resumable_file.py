@@ -6,7 +6,7 @@ import json
 import os
 import pathlib
 
-from zoo.serving.pipeline import to_bytes
+from zoo.serving.strings import to_bytes
 
 
 class ResumableFile:

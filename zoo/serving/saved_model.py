@@ -5,10 +5,16 @@ import re
 
 import tensorflow as tf
 import tensorflow_text  # noqa: F401  registers the ops of tokenizers
+from google.protobuf.message import DecodeError
+from tensorflow.core.protobuf import saved_model_pb2
 
-from zoo.serving.pipeline import Pipeline, to_bytes
+from zoo.errors import first_line
+from zoo.serving.pipeline import Pipeline
+from zoo.serving.strings import to_bytes
 
 ABOUT = "zoo.json"
+GRAPH = "saved_model.pb"
+LARGEST_VERSION = 2**63 - 1
 # What TensorFlow raises at missing, cut off or changed files.
 DAMAGE = (OSError, ValueError, LookupError, RuntimeError, tf.errors.OpError)
 
@@ -30,7 +36,7 @@ def find_version(path):
 def versions(path):
     """The numbers of the versions in saved_models/NAME, oldest first."""
     folders = pathlib.Path(path).glob(f"*/{ABOUT}")
-    return sorted(int(f.parent.name) for f in folders if f.parent.name.isdecimal())
+    return sorted(int(f.parent.name) for f in folders if is_version(f.parent.name))
 
 
 def read_about(path):
@@ -44,6 +50,27 @@ def read_json(file):
         return json.loads(file.read_text(encoding="utf-8"))
     except ValueError as error:
         raise ValueError(f"{file} is damaged: {error}") from error
+
+
+def is_version(name):
+    """Whether TF Serving takes a folder of this name for a version."""
+    return name.isascii() and name.isdecimal() and int(name) <= LARGEST_VERSION
+
+
+def read_graph(folder):
+    """The MetaGraphDef with the tag `serve`, or ValueError."""
+    file = folder / GRAPH
+    if not file.exists():
+        raise ValueError(f"{GRAPH} is missing: export again")
+    try:
+        saved = saved_model_pb2.SavedModel.FromString(file.read_bytes())
+    except DecodeError as error:
+        raise ValueError(f"{GRAPH} is damaged ({error}): copy or export it again") from error
+    for graph in saved.meta_graphs:
+        if list(graph.meta_info_def.tags) == ["serve"]:
+            return graph
+    tags = [list(graph.meta_info_def.tags) for graph in saved.meta_graphs]
+    raise ValueError(f"no graph has the tag 'serve', but {tags}: save it with tf.saved_model.save")
 
 
 class SavedModel:
@@ -67,7 +94,7 @@ class SavedModel:
         try:
             self.loaded = tf.saved_model.load(str(self.path))
         except DAMAGE as error:
-            reason = str(error).splitlines()[0]
+            reason = first_line(error)
             raise ValueError(f"{self.path} cannot be loaded: {reason}") from error
         self.name = "/".join(self.path.resolve().parts[-2:])  # NAME/VERSION
         # Tells apart what has the same name: an index has a checksum of each weight.
@@ -114,7 +141,7 @@ def load(path):
         for i, variable in enumerate(pipeline.model.weights):
             variable.assign(reader.get_tensor(f"weights/{i}/.ATTRIBUTES/VARIABLE_VALUE"))
     except (*DAMAGE, TypeError) as error:
-        reason = str(error).splitlines()[0]
+        reason = first_line(error)
         raise ValueError(f"{path} cannot be loaded: {reason}") from error
     return pipeline
 

@@ -11,6 +11,6 @@ class Temporary(ConnectionError):
 Metadata = collections.namedtuple("Metadata", ["version", "signatures"])
 
 
-def first_line(text):
-    """The first line of what a server said, which may be long, or nothing."""
-    return next((line.strip() for line in text.splitlines() if line.strip()), "no reason given")
+def address(host, port):
+    """HOST:PORT, where an IPv6 host has colons of its own."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -28,7 +28,10 @@ class Checkpoints:
 
     def save(self, name, variables, **state):
         """Writes variables and a state of plain data."""
-        arrays = {f"{i:04d}": np.asarray(v.value) for i, v in enumerate(variables)}
+        self._write(name, [np.asarray(v.value) for v in variables], state)
+
+    def _write(self, name, arrays, state):
+        arrays = {f"{i:04d}": array for i, array in enumerate(arrays)}
         file = io.BytesIO()
         np.savez(file, state=np.array(json.dumps(state)), **arrays)
         write(self.path / f"{name}.npz", file.getvalue())
@@ -49,9 +52,10 @@ class Checkpoints:
 
     def save_state(self, steps, variables, **state):
         """Keeps a state, unless a weight in it is no number: then the last good one stays."""
-        if not all(np.isfinite(np.asarray(v.value)).all() for v in variables):
+        arrays = [np.asarray(v.value) for v in variables]
+        if not all(np.isfinite(array).all() for array in arrays):
             return
-        self.save(f"state-{steps:08d}", variables, **state)
+        self._write(f"state-{steps:08d}", arrays, state)
         for name in self.states()[self.keep :]:
             (self.path / f"{name}.npz").unlink()
 

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from zoo.errors import Failure, first_line
+
 
 class Devices(NamedTuple):
     """What a training computes on: the devices of this process, and those of its fellow workers.
@@ -72,16 +74,15 @@ def _adder(strategy):
     return tf.function(add_all, autograph=False)
 
 
-class WorkerLost(Exception):
+class WorkerLost(Failure):
     """A fellow worker has gone; what is trained is in the last checkpoint."""
 
     def __init__(self, devices, error):
-        reason = str(error).splitlines()[0][:200]
+        reason = first_line(error)[:200]
         super().__init__(
             f"Worker {devices.worker} of {devices.workers} has lost the others ({reason}). Start "
             "all workers again: they go on at the last checkpoint"
         )
-        self.exit_code = 1
 
 
 _started = []
@@ -177,7 +178,7 @@ def _join(cluster):
     try:
         strategy = tf.distribute.MultiWorkerMirroredStrategy(cluster_resolver=resolver)
     except (RuntimeError, tf.errors.OpError) as error:
-        reason = str(error).splitlines()[0]
+        reason = first_line(error)
         raise ValueError(
             f"Worker {cluster.worker} of {', '.join(cluster.addresses)} cannot join: {reason}"
         ) from error

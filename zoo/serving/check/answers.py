@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from zoo.serving.strings import is_utf8
+
 PADDING = {"O": b""}  # of strings; 0 is that of numbers
 TOLERANCE = 1e-4
 NONE = -1e8  # scores of empty places are below: they say nothing of the scale
@@ -16,7 +18,7 @@ def answer_findings(name, rows, answer):
             finding = f"{output} is {shape}: give it the batch as its first dimension"
             yield (output, "shape"), finding
         if array.dtype == object and not key.endswith("_bytes"):
-            wrong = next((text for text in array.ravel() if not _is_utf8(text)), None)
+            wrong = next((text for text in array.ravel() if not is_utf8(text)), None)
             if wrong is not None:
                 finding = (
                     f"{output} is no UTF-8, which breaks the JSON of REST: make it valid, or let "
@@ -69,11 +71,3 @@ def _is_same(ours, theirs):
 
 def _numbers(array):
     return np.asarray(array).astype("float64")  # also of bfloat16
-
-
-def _is_utf8(text):
-    try:
-        text.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True

@@ -4,6 +4,7 @@ import collections
 
 from zoo.serving.check import answers, contents, requests
 from zoo.serving.check.process import Failure, Process
+from zoo.serving.saved_model import read_graph
 
 Line = collections.namedtuple("Line", "is_good group text")
 MANY = 33  # rows of a large batch; where a model splits its batches, it does so before
@@ -26,7 +27,7 @@ def check_saved_model(path, python=None, timeout=120.0):
     """
     folder = contents.find_folder(path)
     try:
-        graph = contents.read_graph(folder)
+        graph = read_graph(folder)
     except ValueError as error:
         yield Line(False, "files", str(error))
         return
@@ -74,7 +75,7 @@ def _try_out(process, folder, graph, signatures):
 
 def _try_signatures(trial, folder):
     """What needs answers."""
-    warm_up, findings = requests.read_warm_up(folder, trial.signatures)
+    warm_up, findings = requests.warm_up_requests(folder, trial.signatures)
     findings += [
         f"warm-up request {number} ({name}) fails: {error}"
         for number, name, columns in warm_up

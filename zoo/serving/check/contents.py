@@ -2,12 +2,9 @@
 
 import pathlib
 
-from google.protobuf.message import DecodeError
-from tensorflow.core.protobuf import saved_model_pb2
+from zoo.serving.saved_model import GRAPH, is_version
 
-GRAPH = "saved_model.pb"
 INIT = "__saved_model_init_op"  # stands among the signatures and is none
-LARGEST_VERSION = 2**63 - 1
 
 PYTHON_OPS = ("PyFunc", "PyFuncStateless", "EagerPyFunc")
 XLA = "_XlaMustCompile"
@@ -36,27 +33,6 @@ def find_folder(path):
         f"{path} has no SavedModel: neither {GRAPH} nor a folder like 1/ with one. "
         "`zoo export RUN --output saved_models/NAME` makes one"
     )
-
-
-def is_version(name):
-    """Whether TF Serving takes a folder of this name for a version."""
-    return name.isascii() and name.isdecimal() and int(name) <= LARGEST_VERSION
-
-
-def read_graph(folder):
-    """The MetaGraphDef with the tag `serve`, or ValueError."""
-    file = folder / GRAPH
-    if not file.exists():
-        raise ValueError(f"{GRAPH} is missing: export again")
-    try:
-        saved = saved_model_pb2.SavedModel.FromString(file.read_bytes())
-    except DecodeError as error:
-        raise ValueError(f"{GRAPH} is damaged ({error}): copy or export it again") from error
-    for graph in saved.meta_graphs:
-        if list(graph.meta_info_def.tags) == ["serve"]:
-            return graph
-    tags = [list(graph.meta_info_def.tags) for graph in saved.meta_graphs]
-    raise ValueError(f"no graph has the tag 'serve', but {tags}: save it with tf.saved_model.save")
 
 
 def file_findings(folder, graph):

@@ -12,6 +12,9 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.framework import op_def_pb2
 
+from zoo.errors import first_line
+from zoo.serving.check.requests import strings
+
 SCRIPT = pathlib.Path(__file__).parent / "session.py"
 ENVIRONMENT = {"CUDA_VISIBLE_DEVICES": "", "TF_CPP_MIN_LOG_LEVEL": "2"}
 
@@ -122,8 +125,8 @@ class Process:
 
 
 def one_line(message, length=300):
-    """The first line of TensorFlow's message with something in it, of limited length."""
-    line = next((line.strip() for line in message.splitlines() if line.strip()), "no reason given")
+    """The first line of TensorFlow's message, of limited length."""
+    line = first_line(message)
     return line if len(line) <= length else line[:length] + " ..."
 
 
@@ -135,7 +138,5 @@ def _to_wire(array):
 
 def _from_wire(dtype, shape, data):
     if dtype == tf.string.as_datatype_enum:
-        array = np.empty(len(data), object)
-        array[:] = data
-        return array.reshape(shape)
+        return strings(data).reshape(shape)
     return np.frombuffer(data, tf.as_dtype(dtype).as_numpy_dtype).reshape(shape)

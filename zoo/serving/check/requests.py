@@ -9,11 +9,10 @@ import numpy as np
 import tensorflow as tf
 from google.protobuf.message import DecodeError
 from tensorflow.core.framework import types_pb2
-from tensorflow_serving.apis import prediction_log_pb2
 
-WARM_UP = "assets.extra/tf_serving_warmup_requests"
+from zoo.serving.warm_up import DEFAULT, WARM_UP, read_warm_up
+
 MOST_RECORDS = 1000  # more fail the load
-DEFAULT = "serving_default"
 
 ORDINARY_TEXTS = (b"a", b"one two three", b"A dog runs over the green field.")
 AWKWARD_TEXTS = {
@@ -38,22 +37,20 @@ AWKWARD_BYTES = {
 }
 
 
-def read_warm_up(folder, signatures):
+def warm_up_requests(folder, signatures):
     """The warm-up requests, as (number of record, signature, columns), and what is wrong with them.
 
     Returns two lists, of requests and of findings.
     """
-    file = folder / WARM_UP
-    if not file.exists():
+    if not (folder / WARM_UP).exists():
         return [], [f"{WARM_UP} is missing: `zoo export` writes it"]
     requests, findings, number = [], [], 0
     try:
-        for record in tf.data.TFRecordDataset(str(file)).as_numpy_iterator():
+        for request in read_warm_up(folder):
             number += 1
             if number > MOST_RECORDS:
                 findings.append(f"{WARM_UP} has more than {MOST_RECORDS} records: leave some out")
                 break
-            request = prediction_log_pb2.PredictionLog.FromString(record).predict_log.request
             try:
                 requests.append((number, *_columns(request, signatures)))
             except ValueError as error:

@@ -10,8 +10,9 @@ from tensorflow_serving.apis import (
     prediction_service_pb2_grpc,
 )
 
-from zoo.serving.preview.models import DEFAULT, Column
+from zoo.serving.preview.models import Column
 from zoo.serving.preview.refused import Refused, invalid
+from zoo.serving.warm_up import DEFAULT
 
 MOST_CALLS = 512  # each holds a request that may not have entered the queue yet
 

@@ -9,8 +9,10 @@ import re
 import numpy as np
 from tensorflow.core.framework import types_pb2
 
-from zoo.serving.preview.models import DEFAULT, Column
+from zoo.serving.preview.models import Column
 from zoo.serving.preview.refused import Refused, invalid
+from zoo.serving.strings import is_utf8
+from zoo.serving.warm_up import DEFAULT
 
 KINDS = {type(None): "Null", dict: "Object", list: "Array"}
 
@@ -60,16 +62,8 @@ def _parse(body):
     if not isinstance(document, dict):
         raise invalid(f"JSON Value: {_show(document)} Is not object")
     # Halves of surrogates stand for such bytes, if there are any, and else are a mistake.
-    is_text = b"\\u" in body and _is_utf8(body)
+    is_text = b"\\u" in body and is_utf8(body)
     return _checked(document) if is_text else document
-
-
-def _is_utf8(body):
-    try:
-        body.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def _checked(document):

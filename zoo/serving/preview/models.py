@@ -1,17 +1,13 @@
-import pathlib
 from typing import NamedTuple
 
 import tensorflow as tf
 from google.protobuf.message import DecodeError
-from tensorflow.core.protobuf import saved_model_pb2
-from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2, prediction_log_pb2
+from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2
 
-from zoo.errors import UsageError
+from zoo.errors import UsageError, first_line
 from zoo.serving.preview.refused import Refused, invalid
-from zoo.serving.saved_model import DAMAGE, SavedModel, find_version
-
-DEFAULT = "serving_default"
-WARM_UP = pathlib.Path("assets.extra", "tf_serving_warmup_requests")
+from zoo.serving.saved_model import DAMAGE, SavedModel, find_version, is_version, read_graph
+from zoo.serving.warm_up import DEFAULT, WARM_UP, read_warm_up
 
 
 class Column(NamedTuple):
@@ -36,9 +32,7 @@ class ServedModel:
     def __init__(self, folder, limits):
         self.model, self.limits = SavedModel(folder), limits
         self.name, self.version = folder.parent.name, int(folder.name)
-        saved = saved_model_pb2.SavedModel.FromString((folder / "saved_model.pb").read_bytes())
-        (graph,) = [g for g in saved.meta_graphs if "serve" in g.meta_info_def.tags]
-        self.signatures = dict(graph.signature_def)
+        self.signatures = dict(read_graph(folder).signature_def)
 
     def warm_up(self):
         """Answers the warm-up requests, as TF Serving does before it takes others."""
@@ -46,13 +40,13 @@ class ServedModel:
         if not file.exists():
             return
         try:
-            for record in tf.data.TFRecordDataset(str(file)).as_numpy_iterator():
-                request = prediction_log_pb2.PredictionLog.FromString(record).predict_log.request
+            for request in read_warm_up(self.model.path):
                 inputs = {k: tf.make_ndarray(v).tolist() for k, v in request.inputs.items()}
                 self.model(request.model_spec.signature_name or DEFAULT, **inputs)
         except (*DAMAGE, TypeError, DecodeError) as error:
-            reason = str(error).splitlines()[0]
-            raise ValueError(f"{file}: a warm-up request cannot be answered: {reason}") from error
+            raise ValueError(
+                f"{file}: a warm-up request cannot be answered: {first_line(error)}"
+            ) from error
 
     def answer(self, signature_name, columns, wanted=()):
         """Runs a signature on {input: Column}; gives {output: numpy array}, the wanted or all."""
@@ -126,7 +120,7 @@ class Models:
         """Loads SavedModels and warms them up."""
         folders = [find_version(path).resolve() for path in paths]
         for folder in folders:
-            if not folder.name.isdecimal():
+            if not is_version(folder.name):
                 raise ValueError(
                     f"{folder} is not named by a number, which TF Serving takes for a version"
                 )

@@ -8,6 +8,7 @@ import sys
 import uvicorn
 
 from zoo.serving.preview.proxy import make_proxy_app
+from zoo.serving.transport import address
 
 MOST_CONNECTIONS = 512  # each may hold a request that has not entered the queue yet
 
@@ -31,16 +32,15 @@ def serve_models(paths, limits, queue, host, rest_port, grpc_port):
     async def main():
         work_queue, served = WorkQueue(*queue), Models()
         with bind(host, rest_port) as rest_socket:
-            address = f"[{host}]:{grpc_port}" if ":" in host else f"{host}:{grpc_port}"
             grpc_server, port = make_grpc_server(
-                served, work_queue, address, Limits(*limits).request_bytes
+                served, work_queue, address(host, grpc_port), Limits(*limits).request_bytes
             )
-            served.load(paths, Limits(*limits))  # the ports are known to be free
+            served.load(paths, Limits(*limits))  # which takes a while: the ports come first
             app = make_app(served, work_queue, Limits(*limits).request_bytes)
             url = url_of(host, rest_socket)
             ready = [f"{url}/v1/models/{name}:predict" for name in served.versions]
             ready = ["REST  " + line for line in ready]
-            ready += [f"gRPC  {address.rpartition(':')[0]}:{port}", f"page  {url}/"]
+            ready += [f"gRPC  {address(host, port)}", f"page  {url}/"]
             await run(app, rest_socket, grpc_server, ready, lambda: work_queue.count)
 
     use_all_cores()
@@ -80,8 +80,7 @@ def _unavailable(host, port, error):
 
 def url_of(host, bound):
     """The address of a bound socket for a browser."""
-    name = f"[{host}]" if ":" in host else host
-    return f"http://{name}:{bound.getsockname()[1]}"
+    return f"http://{address(host, bound.getsockname()[1])}"
 
 
 class _Rest(uvicorn.Server):
