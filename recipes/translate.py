@@ -53,7 +53,9 @@ class Config(Settings):
     layers: int | None = None
     """In the encoder and in the decoder. By default 4 for a Transformer, 1 for the others."""
     dropout: float = 0.3
-    """Of embeddings, of what layers hand on, and of a Transformer's attention."""
+    """Of embeddings and of what layers hand on."""
+    inner_dropout: float = 0.0
+    """Of a Transformer's attention weights, and inside its feed-forward parts."""
     recurrent_dropout: float = 0.2
     """Of recurrent states, the same units all along a sentence (Gal & Ghahramani 2016)."""
     vocabulary_size: int = 8000
@@ -113,7 +115,7 @@ def build(config, sources, targets):
 def transformer(reads, writes, config):
     units, layers = config.units or 128, config.layers or 4
     sizes = {"dim": units, "num_layers": layers, "feedforward_dim": 2 * units}
-    sizes |= {"num_heads": 4, "dropout": config.dropout}
+    sizes |= {"num_heads": 4, "dropout": config.dropout, "inner_dropout": config.inner_dropout}
     decoder = zoo.TransformerDecoder(writes, tie_embeddings=True, **sizes)
     return zoo.TransformerEncoder(reads, **sizes), decoder
 

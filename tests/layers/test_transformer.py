@@ -178,12 +178,36 @@ def test_search_agrees_with_teacher_forcing_and_greedy_with_a_beam_of_one():
     np.testing.assert_array_equal(to_numpy(greedy.tokens), to_numpy(beam.tokens))
 
 
-def test_dropout_applies_in_training_only():
-    decoder = randomize_built(decoder_of(dropout=0.5))
-    given = inputs()
+def in_training(decoder):
+    """How far two runs with dropout are apart, and the sums of attention weights in one."""
+    given = inputs()  # the last source of which is empty
     close(decoder(**given), decoder(**given))
-    one, other = (to_numpy(decoder(**given, training=True)) for _ in range(2))
-    assert np.abs(one - other).max() > 0.1
+    one, weights = decoder(**given, training=True, return_attention_scores=True)
+    other = decoder(**given, training=True)
+    return np.abs(to_numpy(one) - to_numpy(other)).max(), to_numpy(weights).sum(-1)
+
+
+@pytest.mark.parametrize("rates", [{"dropout": 0.5}, {"inner_dropout": 0.5}], ids=str)
+def test_dropout_applies_in_training_only(rates):
+    apart, sums = in_training(randomize_built(decoder_of(**rates)))
+    assert apart > 0.1
+    close(sums, np.broadcast_to([[1.0], [1.0], [0.0]], sums.shape))  # what is looked at is told as it was before
+
+
+def test_inner_dropout_stays_inside_the_parts():
+    for rates, differs in (({"inner_dropout": 0.5}, False), ({"dropout": 0.5}, True)):
+        decoder = randomize_built(decoder_of(**rates))
+        for layer in decoder._flatten_layers():
+            if layer.name in ("output", "outer"):  # through which all of a part goes
+                layer.kernel.assign(np.zeros(layer.kernel.shape))
+        assert (in_training(decoder)[0] > 1e-3) == differs
+
+
+def test_inner_dropout_is_as_dropout_by_default():
+    assert decoder_of(dropout=0.2).inner_dropout == 0.2
+    assert encoder_of(dropout=0.2, inner_dropout=0.0).get_config()["inner_dropout"] == 0.0
+    with pytest.raises(ValueError, match="`inner_dropout`"):
+        encoder_of(inner_dropout=1.5)
 
 
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)

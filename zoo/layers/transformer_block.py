@@ -15,24 +15,31 @@ class TransformerBlock(keras.layers.Layer):
 
     Arguments:
         dim, num_heads, feedforward_dim: ints.
-        dropout: float, applied to the weights of attention, inside the last part, and to what each
-            part adds.
+        dropout: float, applied to what each part adds.
         cross_attention: bool.
+        inner_dropout: float, applied to the weights of attention and inside the last part.
     """
 
     def __init__(
-        self, dim, num_heads, feedforward_dim, dropout=0.0, cross_attention=False, **kwargs
+        self,
+        dim,
+        num_heads,
+        feedforward_dim,
+        dropout=0.0,
+        cross_attention=False,
+        inner_dropout=0.0,
+        **kwargs,
     ):
         super().__init__(**kwargs)
         self.has_cross_attention = cross_attention
         self.self_norm = self._norm("self_norm")
         self.self_attention = HeadAttention(
-            dim, num_heads, dropout, dtype=self.dtype_policy, name="self_attention"
+            dim, num_heads, inner_dropout, dtype=self.dtype_policy, name="self_attention"
         )
         if cross_attention:
             self.cross_norm = self._norm("cross_norm")
             self.cross_attention = HeadAttention(
-                dim, num_heads, dropout, dtype=self.dtype_policy, name="cross_attention"
+                dim, num_heads, inner_dropout, dtype=self.dtype_policy, name="cross_attention"
             )
         self.feedforward_norm = self._norm("feedforward_norm")
         self.inner_dense = Dense(
@@ -40,6 +47,7 @@ class TransformerBlock(keras.layers.Layer):
         )
         self.outer_dense = Dense(dim, dtype=self.dtype_policy, name="outer")
         self.dropout_layer = Dropout(dropout, dtype=self.dtype_policy)
+        self.inner_dropout_layer = Dropout(inner_dropout, dtype=self.dtype_policy)
 
     def _norm(self, name):
         return LayerNormalization(epsilon=1e-6, dtype=self.dtype_policy, name=name)
@@ -76,5 +84,5 @@ class TransformerBlock(keras.layers.Layer):
             y, weights = self.cross_attention.attend(y, *source, training=training)
             x = x + self.dropout_layer(y, training=training)
         y = self.inner_dense(self.feedforward_norm(x))
-        y = self.outer_dense(self.dropout_layer(y, training=training))
+        y = self.outer_dense(self.inner_dropout_layer(y, training=training))
         return x + self.dropout_layer(y, training=training), weights

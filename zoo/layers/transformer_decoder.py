@@ -24,11 +24,13 @@ class TransformerDecoder(TransformerStack, Decoder):
         positions: "sinusoidal", or "learned" up to `max_length`.
         max_length: int, the longest sequence of "learned" positions, and the room in the state of
             `begin` and of a chunked `call`. A search makes room for its own `max_length`.
-        dropout: float, applied to embeddings, to attention weights and to what each part adds.
+        dropout: float, applied to embeddings and to what each part of a layer adds.
         cross_attention: bool; without it there is no memory: a language model.
         tie_embeddings: bool, whether the output layer uses the embeddings (Press & Wolf 2017).
         alignment_layer: int, the layer whose attention to the memory, averaged over its heads, is
             what the decoder gives as its weights; -1 is the last.
+        inner_dropout: float, applied to attention weights and inside the feed-forward parts; by
+            default as `dropout`.
 
     Call arguments and results are those of `Decoder`. The state of `begin` and of a chunked `call`
     has room for `max_length` tokens in all; what is written behind them is NaN.
@@ -62,6 +64,7 @@ class TransformerDecoder(TransformerStack, Decoder):
         cross_attention=True,
         tie_embeddings=False,
         alignment_layer=-1,
+        inner_dropout=None,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -74,6 +77,7 @@ class TransformerDecoder(TransformerStack, Decoder):
             positions,
             max_length,
             dropout,
+            inner_dropout,
             cross_attention,
         )
         self.cross_attention = checks.boolean("cross_attention", cross_attention)

@@ -20,7 +20,9 @@ class TransformerEncoder(TransformerStack, keras.layers.Layer):
         feedforward_dim: int, by default four times `dim`.
         positions: "sinusoidal", or "learned" up to `max_length`.
         max_length: int.
-        dropout: float, applied to embeddings, to attention weights and to what each part adds.
+        dropout: float, applied to embeddings and to what each part of a layer adds.
+        inner_dropout: float, applied to attention weights and inside the feed-forward parts; by
+            default as `dropout`.
 
     Call arguments:
         tokens: (batch, source_length) ids; 0 is padding, wherever it stands.
@@ -52,6 +54,7 @@ class TransformerEncoder(TransformerStack, keras.layers.Layer):
         positions="sinusoidal",
         max_length=512,
         dropout=0.0,
+        inner_dropout=None,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -64,6 +67,7 @@ class TransformerEncoder(TransformerStack, keras.layers.Layer):
             positions,
             max_length,
             dropout,
+            inner_dropout,
         )
 
     def build(self, tokens_shape):

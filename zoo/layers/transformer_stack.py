@@ -12,6 +12,7 @@ SETTINGS = (
     "positions",
     "max_length",
     "dropout",
+    "inner_dropout",
 )
 
 
@@ -32,6 +33,7 @@ class TransformerStack:
         positions,
         max_length,
         dropout,
+        inner_dropout,
         cross_attention=False,
     ):
         self.vocabulary_size = checks.integer("vocabulary_size", vocabulary_size, 1)
@@ -42,11 +44,13 @@ class TransformerStack:
         self.positions = checks.one_of("positions", positions, POSITIONS)
         self.max_length = checks.integer("max_length", max_length, 1)
         self.dropout = checks.rate("dropout", dropout)
+        inner_dropout = dropout if inner_dropout is None else inner_dropout
+        self.inner_dropout = checks.rate("inner_dropout", inner_dropout)
         policy = self.dtype_policy
         self.embed = TokenPositions(
             vocabulary_size, dim, positions, max_length, dropout, dtype=policy, name="embed"
         )
-        sizes = (dim, num_heads, self.feedforward_dim, dropout, cross_attention)
+        sizes = (dim, num_heads, self.feedforward_dim, dropout, cross_attention, inner_dropout)
         self.blocks = [
             TransformerBlock(*sizes, dtype=policy, name=f"block_{i}") for i in range(num_layers)
         ]
