@@ -1,6 +1,8 @@
 """Every example in a docstring, in README.md and in docs/ runs."""
 
+import contextlib
 import inspect
+import io
 import pathlib
 import re
 
@@ -47,7 +49,13 @@ PUBLIC = {
 
 
 def blocks(text):
-    return re.findall(r"^```python\n(.*?)^```", inspect.cleandoc(text), re.S | re.M)
+    return [code for code, _ in blocks_with_output(text)]
+
+
+def blocks_with_output(text):
+    """Pairs: the code of a block, and the ```text behind it, which it says that it prints."""
+    block = r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```)?"
+    return re.findall(block, inspect.cleandoc(text) + "\n", re.S | re.M)
 
 
 @pytest.mark.parametrize("public", sorted(PUBLIC, key=str), ids=lambda public: public.__name__)
@@ -61,11 +69,20 @@ def test_docstrings(public):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_pages(page):
+def test_pages(page, tmp_path, monkeypatch):
     if keras.backend.backend() != "tensorflow":
         pytest.skip("pages speak of TensorFlow")
+    monkeypatch.setenv("FIGURES", str(tmp_path))
     names = {"__name__": "example"}  # a page reads from top to bottom
-    for i, code in enumerate(blocks(page.read_text())):
-        exec(compile(code, page.name, "exec"), names)
+    text = page.read_text()
+    for i, (code, expected) in enumerate(blocks_with_output(text)):
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            exec(compile(code, page.name, "exec"), names)
+        if expected:
+            assert printed.getvalue() == expected
         if page.name == "README.md" and i == 0:  # what the page says that it prints
             assert names["result"].tokens[0, 0].numpy().tolist() == [8, 7, 6, 5, 4, 3, 2, 2]
+    if page.name == "lecture.md":  # its blocks draw its pictures, all of them and no others
+        shown = set(re.findall(r"\]\(lecture/(.*?)\)", text))
+        assert shown == {path.name for path in tmp_path.iterdir()} != set()
+        assert shown == {path.name for path in (ROOT / "docs" / "lecture").iterdir()}
