@@ -57,16 +57,16 @@ def networks(path, weights):
                 _arrow(axes, (i - 0.72, 2), (i - 0.28, 2))
         axes.text(-0.55, 0, "encoder", ha="right", va="center")
         axes.text(-0.55, 2, "decoder", ha="right", va="center")
-        axes.set_title(title)
-        axes.set(xlim=(-1.6, n - 0.5), ylim=(-1.2, 3.2))
+        axes.text((n - 1) / 2, 3.6, title, ha="center", va="center", fontsize=12)
+        axes.set(xlim=(-1.6, n - 0.5), ylim=(-1.2, 3.8))
         axes.set_axis_off()
     _arrow(left, (n - 1, 0.32), (0, 1.68), BLUE, 5.0)
     left.text((n - 1) / 2 + 0.25, 1.02, "summary", color=BLUE, ha="left", va="bottom")
     for i, weight in enumerate(weights):
-        _arrow(right, (i, 0.32), (n - 1, 1.68), BLUE, 0.8 + 6 * weight)
+        _arrow(right, (i, 0.32), (n - 1, 1.68), BLUE, 0.8 + 5 * weight)
         box = {"facecolor": "white", "edgecolor": "none", "pad": 1.0}
         at = (i + 0.4 * (n - 1 - i), 0.32 + 0.4 * 1.36)
-        right.text(*at, f"{weight:.2f}", fontsize=9, ha="center", va="center", bbox=box)
+        right.text(*at, f"{weight:.3f}", fontsize=9, ha="center", va="center", bbox=box)
     save(figure, path)
 
 
