@@ -91,9 +91,8 @@ def maps(path, *panels):
     for axes, (title, columns, rows, weights) in zip(grid, panels, strict=True):
         axes.imshow(weights, cmap=BLUES, vmin=0.0, vmax=1.0)
         axes.set_anchor("N")
-        axes.set_xticks(
-            range(len(columns)), columns, rotation=90 if max(map(len, columns)) > 2 else 0
-        )
+        upright = 90 if max(map(len, columns)) > 2 else 0
+        axes.set_xticks(range(len(columns)), columns, rotation=upright)
         axes.set_yticks(range(len(rows)), rows if rows != before else [""] * len(rows))
         axes.xaxis.tick_top()
         axes.set_xlabel(title)

@@ -83,6 +83,7 @@ def test_pages(page, tmp_path, monkeypatch):
         if page.name == "README.md" and i == 0:  # what the page says that it prints
             assert names["result"].tokens[0, 0].numpy().tolist() == [8, 7, 6, 5, 4, 3, 2, 2]
     if page.name == "lecture.md":  # its blocks draw its pictures, all of them and no others
-        shown = set(re.findall(r"\]\(lecture/(.*?)\)", text))
-        assert shown == {path.name for path in tmp_path.iterdir()} != set()
-        assert shown == {path.name for path in (ROOT / "docs" / "lecture").iterdir()}
+        drawn = {path.name for path in tmp_path.iterdir()}
+        committed = {path.name for path in (ROOT / "docs" / "lecture").iterdir()}
+        assert drawn
+        assert drawn == committed == set(re.findall(r"\]\(lecture/(.*?)\)", text))
