@@ -191,7 +191,9 @@ def in_training(decoder):
 def test_dropout_applies_in_training_only(rates):
     apart, sums = in_training(randomize_built(decoder_of(**rates)))
     assert apart > 0.1
-    close(sums, np.broadcast_to([[1.0], [1.0], [0.0]], sums.shape))  # what is looked at is told as it was before
+    close(
+        sums, np.broadcast_to([[1.0], [1.0], [0.0]], sums.shape)
+    )  # what is looked at is told as it was before
 
 
 def test_inner_dropout_stays_inside_the_parts():
