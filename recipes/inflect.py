@@ -1,7 +1,7 @@
 """Inflection: a word as the dictionary has it and what is wanted of it, the inflected word.
 
     git clone https://github.com/ryancotterell/sigmorphon2016
-    zoo train inflect --data sigmorphon2016/data --language finnish --output runs/inflect_fi
+    zoo train inflect --data sigmorphon2016 --language finnish --output runs/inflect_fi
     zoo export runs/inflect_fi --output saved_models/inflect_fi
     zoo predict saved_models/inflect_fi "talo pos=N,case=IN+ESS,num=PL"
 
@@ -22,7 +22,7 @@ from typing import Literal
 from zoo.cli import main
 from zoo.data import load_inflections
 from zoo.evaluation.metrics import evaluate
-from zoo.models.kinds import KINDS
+from zoo.models.kinds import recurrent, transformer
 from zoo.serving import Pipeline
 from zoo.text import CharacterTokenizer, InflectionTokenizer
 from zoo.training.export_run import best_pipeline
@@ -36,9 +36,9 @@ METRICS = ("accuracy", "edit_distance")
 class Config(Settings):
     """Inflection: a lemma and its features such as pos=N,num=PL, the inflected form."""
 
-    data: str = "sigmorphon2016/data"
-    """Folder with LANGUAGE-train.tsv and LANGUAGE-dev.tsv, or LANGUAGE-task1-train and so on: a
-    lemma, a tab, features between commas, a tab, the form."""
+    data: str = "sigmorphon2016"
+    """The task's repository, or a folder with LANGUAGE-train.tsv and LANGUAGE-dev.tsv: a lemma, a
+    tab, features between commas, a tab, the form."""
     language: str | None = None
     """How the names of its files begin; without it they are train.tsv and dev.tsv."""
     model: Literal["recurrent", "transformer"] = "recurrent"
@@ -54,9 +54,10 @@ class Config(Settings):
     """Forms that the SavedModel gives for a word."""
 
     # There are few examples, which are seen often, in many small steps.
-    epochs: int = 60
+    epochs: int = 80
     batch_tokens: int = 1024
     learning_rate: float = 2e-3
+    warmup_steps: int = 200
     max_length: int = 64
 
     def validate(self):
@@ -82,7 +83,11 @@ def build(config, words, forms):
     reads = InflectionTokenizer.train(words)
     writes = CharacterTokenizer.train(forms)
     sizes = {"units": config.units, "layers": config.layers, "dropout": config.dropout}
-    model = KINDS[config.model](reads.vocabulary_size, writes.vocabulary_size, **sizes)
+    if config.model == "recurrent":
+        # The last things that were read are the features: the decoder knows them as it starts.
+        sizes["initial_state"] = "bridge"
+    make = {"transformer": transformer, "recurrent": recurrent}[config.model]
+    model = make(reads.vocabulary_size, writes.vocabulary_size, **sizes)
     search = {
         "beam_width": config.beam_width,
         "num_results": config.num_results,

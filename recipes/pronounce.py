@@ -22,7 +22,7 @@ from typing import Literal
 
 from zoo.cli import main
 from zoo.data import load_examples
-from zoo.models.kinds import KINDS
+from zoo.models.kinds import recurrent, transformer
 from zoo.serving import Pipeline
 from zoo.text import CharacterTokenizer, SymbolTokenizer
 from zoo.training.learn import learn
@@ -73,7 +73,8 @@ def build(config, spellings, sounds):
     letters = CharacterTokenizer.train(spellings, lowercase=True)
     phonemes = SymbolTokenizer.train(sounds)
     sizes = {"units": config.units, "layers": config.layers, "dropout": config.dropout}
-    model = KINDS[config.model](letters.vocabulary_size, phonemes.vocabulary_size, **sizes)
+    make = {"transformer": transformer, "recurrent": recurrent}[config.model]
+    model = make(letters.vocabulary_size, phonemes.vocabulary_size, **sizes)
     search = {
         "beam_width": config.beam_width,
         "num_results": config.num_results,

@@ -134,7 +134,7 @@ def _load_tfds(name, split, source, target, cache):
 
 
 def _require_split(builder, split):
-    if split not in builder.info.splits and isinstance(builder, ParallelCorpus):
+    if split not in builder.info.splits and getattr(builder, "folder", None):
         names = " or ".join(SPLIT_NAMES[split])
         raise FileNotFoundError(
             f"{builder.folder} should hold files for {split} too, named {names}, but it has only "

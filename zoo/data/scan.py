@@ -68,6 +68,8 @@ def load_commands(data, split, variant, cache=None):
     assert examples.sources == ["jump twice"] and examples.targets == [["I_JUMP I_JUMP"]]
     ```
     """
+    if variant not in SPLITS:
+        raise ValueError(f"`variant` must be one of {tuple(SPLITS)}. Received: variant={variant!r}")
     if str(data).startswith("tfds:"):
         return load_examples(f"{data}/{SPLITS[variant]}", split, cache=cache)
     return read_split(Scan(data, variant, data_dir=cache), split)

@@ -48,8 +48,9 @@ def load_inflections(folder, split, language=None, cache=None):
     """Reads one split of a language in the format of SIGMORPHON 2016 into memory, as `Examples`.
 
     Arguments:
-        folder: the task's data, with LANGUAGE-train.tsv or LANGUAGE-task1-train and the like; or
-            data of one's own with train.tsv and dev.tsv. Files may be gzip.
+        folder: the task's repository or folder of data, with LANGUAGE-train.tsv or
+            LANGUAGE-task1-train and the like; or data of one's own with train.tsv and dev.tsv.
+            Files may be gzip.
         split: "train", "validation" or "test".
         language: str such as "finnish"; None for train.tsv.
         cache: a folder for prepared data, that of tensorflow-datasets by default.
@@ -71,7 +72,13 @@ def load_inflections(folder, split, language=None, cache=None):
 
 def _find(folder, language):
     """The file of each split."""
-    files = {file.name.removesuffix(".gz"): file for file in sorted(folder.iterdir())}
+    if not folder.is_dir():
+        raise FileNotFoundError(
+            "`data` must be a folder, such as git clone "
+            f"https://github.com/ryancotterell/sigmorphon2016 makes. Received: {folder}"
+        )
+    files = [*folder.glob("data/*"), *folder.iterdir()]
+    files = {file.name.removesuffix(".gz"): file for file in sorted(files)}
     found = {}
     for split, names in SPLIT_NAMES.items():
         wanted = [f"{name}.tsv" for name in names]

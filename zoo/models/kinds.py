@@ -1,4 +1,4 @@
-"""The two kinds of models that recipes for words choose from, from a few sizes."""
+"""The kinds of models that recipes for words choose from, made of a few sizes."""
 
 import keras
 
@@ -14,7 +14,7 @@ from zoo.layers import (
 from zoo.models.seq2seq import Seq2Seq
 
 
-def recurrent(source_size, target_size, units, layers, dropout):
+def recurrent(source_size, target_size, units, layers, dropout, initial_state="zeros"):
     """LSTM layers that read in both directions, and others that write with Luong's attention.
 
     Arguments:
@@ -22,6 +22,8 @@ def recurrent(source_size, target_size, units, layers, dropout):
         units: int, of each layer, and of each direction.
         layers: int, in the encoder as in the decoder.
         dropout: float, of embeddings and of what each layer hands on.
+        initial_state: of the decoder, as `RecurrentDecoder` takes it. From "zeros", attention finds
+            its place without the encoder's last state.
 
     Example:
 
@@ -49,8 +51,7 @@ def recurrent(source_size, target_size, units, layers, dropout):
         attention_size=units,
         activation="tanh",
     )
-    # Attention finds its place without the encoder's last state: it starts from zeros.
-    decoder = RecurrentDecoder(target_size, units // 2, cell, "zeros", dropout=dropout)
+    decoder = RecurrentDecoder(target_size, units // 2, cell, initial_state, dropout=dropout)
     return Seq2Seq(encoder, decoder)
 
 
@@ -76,6 +77,3 @@ def transformer(source_size, target_size, units, layers, dropout):
     return Seq2Seq(
         TransformerEncoder(source_size, **sizes), TransformerDecoder(target_size, **sizes)
     )
-
-
-KINDS = {"recurrent": recurrent, "transformer": transformer}
