@@ -66,6 +66,7 @@ class Config(Settings):
     max_length: int = 50
     label_smoothing: float = 0.0
     average: int = 1
+    clip_norm: float = 5.0
 
     def validate(self):
         super().validate()

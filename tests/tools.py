@@ -190,8 +190,9 @@ def attention_decoder(
     return RecurrentDecoder(vocabulary_size, 4, inner, initial_state, feed_summary)
 
 
-# Data sets that are not a part of the zoo; tests that want them skip where they are not.
-SHARED_DATA = pathlib.Path(os.environ.get("SHARED_DATA", "/work/shared/data"))
+# Data sets that are no part of the zoo, beside it; tests that want them skip where there are none.
+BESIDE = pathlib.Path(__file__).parents[2] / "shared" / "data"
+SHARED_DATA = pathlib.Path(os.environ.get("SHARED_DATA", BESIDE))
 
 # The command as a user runs it: the script that pip installed.
 ZOO = pathlib.Path(sys.executable).parent / "zoo"

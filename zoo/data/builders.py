@@ -23,10 +23,7 @@ class PairsBuilder(tfds.core.GeneratorBasedBuilder):
         """The files of each split, as `read_pairs` takes them."""
         raise NotImplementedError
 
-    @staticmethod
-    def _fields(line):
-        """Source and targets of a line of a file that has both; see `read_pairs`."""
-        return tsv_fields(line)
+    _fields = staticmethod(tsv_fields)  # of a line of a file that has source and targets
 
     def _pairs_info(self, **about):
         features = {
