@@ -63,6 +63,8 @@ class Config(Settings):
 
     epochs: int = 15
     batch_tokens: int = 1024
+    learning_rate: float = 2e-3
+    warmup_steps: int = 200
     max_length: int = 50
     label_smoothing: float = 0.0
     average: int = 1

@@ -1,6 +1,7 @@
 """Commands and actions of SCAN."""
 
 import pytest
+from tensorflow_datasets.core.download import downloader
 
 from tests.tools import SHARED_DATA
 from zoo.data import load_commands
@@ -41,6 +42,13 @@ def test_bad_lines_are_told_with_their_place(tmp_path):
         "tasks_train_simple.txt:4: empty source",
         "tasks_train_simple.txt:5: empty target",
     ]
+
+
+def test_without_a_network_it_says_what_to_do(tmp_path, monkeypatch):
+    monkeypatch.setenv("HTTPS_PROXY", "http://localhost:9")  # nobody listens
+    monkeypatch.setattr(downloader, "MAX_RETRIES", 0)  # it would try for minutes
+    with pytest.raises(ConnectionError, match="tfds:scan/length cannot be downloaded. Give the"):
+        load_commands("tfds:scan", "train", "length", cache=tmp_path)
 
 
 @pytest.mark.parametrize(

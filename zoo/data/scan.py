@@ -1,8 +1,11 @@
 import pathlib
 
+import tensorflow_datasets as tfds
+
 from zoo.data.builders import PairsBuilder, config_of
 from zoo.data.examples import load_examples, read_split
 
+REPOSITORY = "https://github.com/brendenlake/SCAN"
 # The names of its four splits here, in its files, and in tensorflow-datasets.
 SPLITS = {
     "simple": "simple",
@@ -29,7 +32,7 @@ class Scan(PairsBuilder, skip_registration=True):
     def _info(self):
         return self._pairs_info(
             description=self.__doc__,
-            homepage="https://github.com/brendenlake/SCAN",
+            homepage=REPOSITORY,
             license="BSD",
         )
 
@@ -71,8 +74,17 @@ def load_commands(data, split, variant, cache=None):
     if variant not in SPLITS:
         raise ValueError(f"`variant` must be one of {tuple(SPLITS)}. Received: variant={variant!r}")
     if str(data).startswith("tfds:"):
-        return load_examples(f"{data}/{SPLITS[variant]}", split, cache=cache)
+        return _download(f"{data}/{SPLITS[variant]}", split, cache)
     return read_split(Scan(data, variant, data_dir=cache), split)
+
+
+def _download(data, split, cache):
+    try:
+        return load_examples(data, split, cache=cache)
+    except (OSError, tfds.download.DownloadError) as error:
+        raise ConnectionError(
+            f"{data} cannot be downloaded. Give the folder that git clone {REPOSITORY} makes"
+        ) from error
 
 
 def _find(folder, name):
@@ -83,7 +95,7 @@ def _find(folder, name):
         if not files:
             raise FileNotFoundError(
                 f"{folder} should hold tasks_{split}_{name}.txt (or with .gz behind), as SCAN has "
-                "it: git clone https://github.com/brendenlake/SCAN"
+                f"it: git clone {REPOSITORY}"
             )
         found[split] = files[:1]
     return found

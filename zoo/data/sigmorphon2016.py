@@ -5,6 +5,8 @@ from zoo.data.builders import PairsBuilder, config_of
 from zoo.data.examples import read_split
 from zoo.data.pairs import SPLIT_NAMES
 
+REPOSITORY = "https://github.com/ryancotterell/sigmorphon2016"
+
 
 class Sigmorphon2016(PairsBuilder, skip_registration=True):
     """A language in the format of the shared task of SIGMORPHON 2016 (Cotterell et al. 2016).
@@ -25,7 +27,7 @@ class Sigmorphon2016(PairsBuilder, skip_registration=True):
         licence = "CC BY-SA (SIGMORPHON 2016, from Wiktionary)" if self.language else None
         return self._pairs_info(
             description=self.__doc__,
-            homepage="https://github.com/ryancotterell/sigmorphon2016",
+            homepage=REPOSITORY,
             license=licence,
         )
 
@@ -74,8 +76,7 @@ def _find(folder, language):
     """The file of each split."""
     if not folder.is_dir():
         raise FileNotFoundError(
-            "`data` must be a folder, such as git clone "
-            f"https://github.com/ryancotterell/sigmorphon2016 makes. Received: {folder}"
+            f"`data` must be a folder, such as git clone {REPOSITORY} makes. Received: {folder}"
         )
     files = [*folder.glob("data/*"), *folder.iterdir()]
     files = {file.name.removesuffix(".gz"): file for file in sorted(files)}
