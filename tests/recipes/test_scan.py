@@ -29,7 +29,7 @@ def folder(tmp_path_factory):
 
 
 def config(folder, **options):
-    settings = {"units": 32, "dropout": 0.0, "epochs": 12, "num_buckets": 1, "max_length": 10}
+    settings = {"units": 32, "dropout": 0.0, "epochs": 24, "num_buckets": 1, "max_length": 10}
     settings |= {"batch_tokens": 64, "learning_rate": 1e-2, "warmup_steps": 10, "repeats": 1}
     return scan.Config(data=str(folder), output=str(folder / "runs"), **settings | options)
 
