@@ -20,20 +20,9 @@ import dataclasses
 import sys
 from typing import Literal
 
-import keras
-
-from zoo import (
-    AttentionCell,
-    LuongAttention,
-    RecurrentDecoder,
-    RecurrentEncoder,
-    ResidualRNNCells,
-    Seq2Seq,
-    TransformerDecoder,
-    TransformerEncoder,
-)
 from zoo.cli import main
 from zoo.data import load_examples
+from zoo.models.kinds import recurrent, transformer
 from zoo.serving import Pipeline
 from zoo.text import CharacterTokenizer, SymbolTokenizer
 from zoo.training.learn import learn
@@ -83,48 +72,15 @@ def build(config, spellings, sounds):
     """Text in, text out: the model between the tokenizers of letters and phonemes."""
     letters = CharacterTokenizer.train(spellings, lowercase=True)
     phonemes = SymbolTokenizer.train(sounds)
+    sizes = {"units": config.units, "layers": config.layers, "dropout": config.dropout}
     make = {"transformer": transformer, "recurrent": recurrent}[config.model]
-    model = make(letters.vocabulary_size, phonemes.vocabulary_size, config)
+    model = make(letters.vocabulary_size, phonemes.vocabulary_size, **sizes)
     search = {
         "beam_width": config.beam_width,
         "num_results": config.num_results,
         "max_length": 2 * config.max_length,
     }
     return Pipeline(model, letters, phonemes, search, max_source_length=2 * config.max_length)
-
-
-def transformer(letters, phonemes, config):
-    sizes = {
-        "dim": config.units,
-        "num_layers": config.layers,
-        "num_heads": 4,
-        "feedforward_dim": 2 * config.units,
-        "dropout": config.dropout,
-    }
-    return Seq2Seq(TransformerEncoder(letters, **sizes), TransformerDecoder(phonemes, **sizes))
-
-
-def recurrent(letters, phonemes, config):
-    encoder = RecurrentEncoder(
-        letters,
-        config.units // 2,
-        config.units,
-        cell="lstm",
-        num_layers=config.layers,
-        bidirectional=True,
-        residual=True,
-        dropout=config.dropout,
-    )
-    cells = [keras.layers.LSTMCell(config.units) for _ in range(config.layers)]
-    cell = AttentionCell(
-        ResidualRNNCells(cells),
-        LuongAttention("general"),
-        attention_size=config.units,
-        activation="tanh",
-    )
-    # Attention finds its place without the encoder's last state: it starts from zeros.
-    decoder = RecurrentDecoder(phonemes, config.units // 2, cell, "zeros", dropout=config.dropout)
-    return Seq2Seq(encoder, decoder)
 
 
 if __name__ == "__main__":

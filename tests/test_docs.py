@@ -10,8 +10,9 @@ import keras
 import pytest
 
 import zoo
+from zoo.models import kinds
 
-MODULES = []  # more of zoo, which speaks of TensorFlow
+MODULES = [kinds]  # more of zoo, which speaks of TensorFlow
 if keras.backend.backend() == "tensorflow":
     import zoo.data
     import zoo.serving
@@ -19,14 +20,19 @@ if keras.backend.backend() == "tensorflow":
     from zoo.evaluation import heat_map, metrics
     from zoo.training import fit, progress, run, settings, trainer, warmup
 
-    MODULES = [zoo.data, zoo.serving, zoo.text, heat_map, metrics]
+    MODULES += [zoo.data, zoo.serving, zoo.text, heat_map, metrics]
     MODULES += [fit, progress, run, settings, trainer, warmup]
 
 # Public names whose documentation shows how they are used.
 EXAMPLES = [name for name in vars(zoo) if name[0].isupper() and name != "SearchResult"]
 EXAMPLES += ["CharacterTokenizer", "SymbolTokenizer", "SentencePieceTokenizer", "Batches"]
+EXAMPLES += ["InflectionTokenizer"]
 EXAMPLES += [
     "load_examples",
+    "load_inflections",
+    "load_commands",
+    "recurrent",
+    "transformer",
     "evaluate",
     "plot_heat_map",
     "merge_words",

@@ -1,6 +1,7 @@
 """What several tests share: random weights, decoders that are easy to reason about, brute force."""
 
 import itertools
+import os
 import pathlib
 import subprocess
 import sys
@@ -188,6 +189,10 @@ def attention_decoder(
     inner = AttentionCell(inner, ATTENTIONS[attention](5), **options)
     return RecurrentDecoder(vocabulary_size, 4, inner, initial_state, feed_summary)
 
+
+# Data sets that are no part of the zoo, beside it; tests that want them skip where there are none.
+BESIDE = pathlib.Path(__file__).parents[2] / "shared" / "data"
+SHARED_DATA = pathlib.Path(os.environ.get("SHARED_DATA", BESIDE))
 
 # The command as a user runs it: the script that pip installed.
 ZOO = pathlib.Path(sys.executable).parent / "zoo"

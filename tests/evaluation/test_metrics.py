@@ -51,6 +51,14 @@ def test_per_takes_the_reference_with_the_lowest_ratio():
     assert scores["per"]["score"] == 100 * (1 + 2) / (4 + 2)
 
 
+def test_edit_distance_is_of_characters_a_line():
+    # "taloissa" is one edit from its form, two from another; "kukka" is right; "" wants four
+    references = [["taloissä", "talossaa"], ["kukka"], ["öiden", "öitä"]]
+    scores = evaluate(["taloissa", "kukka", ""], references, ["edit_distance"])
+    assert scores["edit_distance"]["score"] == (1 + 0 + 4) / 3
+    assert scores["edit_distance"]["signature"].startswith("edit_distance|lines:3|refs:var|zoo:")
+
+
 def test_bleu_and_chrf_are_those_of_sacrebleu():
     hypotheses = ["the cat sat on the mat", "a dog"]
     references = [["the cat sat on a mat", "the cat is on the mat"], ["one dog ran"]]

@@ -5,7 +5,12 @@ import pytest
 import tensorflow as tf
 
 from zoo import text
-from zoo.text import CharacterTokenizer, SentencePieceTokenizer, SymbolTokenizer
+from zoo.text import (
+    CharacterTokenizer,
+    InflectionTokenizer,
+    SentencePieceTokenizer,
+    SymbolTokenizer,
+)
 
 LINES = [
     "the quick brown fox jumps over the lazy dog",
@@ -28,6 +33,7 @@ BYTES = [
 ]
 TOKENIZERS = {
     "character": lambda: CharacterTokenizer.train(LINES),
+    "inflection": lambda: InflectionTokenizer.train(LINES),
     "symbol": lambda: SymbolTokenizer.train(LINES),
     "unigram": lambda: SentencePieceTokenizer.train(LINES, 68, "unigram"),
     "bpe": lambda: SentencePieceTokenizer.train(LINES, 100, "bpe"),
@@ -177,3 +183,36 @@ def test_other_pieces_of_the_same_text():
         return np.mean([a != b for one in drawn for a, b in zip(one, usual, strict=True)])
 
     assert different(2.0) < 0.05 < 0.5 < different(0.05)  # by the power of its probability
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("go pos=V,tense=PST", "g|o|pos=V|tense=PST"),
+        ("New York pos=N,case=IN+ESS", "N|e|w| |Y|o|r|k|pos=N|case=IN+ESS"),
+        ("áʼą́\tmood={SBJV/COND},per=1", "á|ʼ|ą|\u0301|mood={SBJV/COND}|per=1"),  # as in the data
+        ("go pos=V, tense=PST  ", "g|o|pos=V|tense=PST"),  # as people type
+        ("go pos=V tense=PST", "g|o|pos=V|tense=PST"),
+        ("a, b pos=V", "a|,| |b|pos=V"),
+        ("no features", "n|o| |f|e|a|t|u|r|e|s"),
+        ("x=1 go", "x|=|1| |g|o"),  # in front they are none
+        ("", ""),
+    ],
+)
+def test_a_lemma_and_its_features(text, tokens):
+    tokens = tokens.split("|") if tokens else []
+    tokenizer = InflectionTokenizer.train([text, "-"])
+    assert tokenizer.symbols == tuple(sorted({"-", *tokens}))
+    ids = tokenizer.tokenize([text])  # in the graph
+    assert [token.decode() for token in tokenizer.tokens(ids[0]).numpy()] == tokens
+
+
+def test_a_feature_that_is_unknown_leaves_the_others():
+    tokenizer = InflectionTokenizer.train(["go pos=V,tense=PST"])
+    ids = tokenizer.tokenize(["go pos=V,mood=IND,tense=PST"])
+    assert tokenizer.tokens(ids).numpy().tolist() == [
+        [b"g", b"o", b"pos=V", "\ufffd".encode(), b"tense=PST"]
+    ]
+    assert tokenizer.detokenize(tokenizer.tokenize(["go pos=V tense=PST"])).numpy().tolist() == [
+        b"go pos=V,tense=PST"
+    ]

@@ -12,7 +12,7 @@ from zoo.commands.console import (
 )
 from zoo.errors import UsageError
 
-MetricName = Literal["wer", "accuracy", "per", "bleu", "chrf"]
+MetricName = Literal["wer", "accuracy", "per", "edit_distance", "bleu", "chrf"]
 
 
 def evaluate(

@@ -4,3 +4,5 @@ from zoo.data.batches import Batches
 from zoo.data.builders import CmuDict, Multi30k, ParallelCorpus
 from zoo.data.examples import Examples, load_examples
 from zoo.data.pairs import Report, find_splits, read_pairs
+from zoo.data.scan import Scan, load_commands
+from zoo.data.sigmorphon2016 import Sigmorphon2016, load_inflections

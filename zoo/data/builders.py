@@ -6,12 +6,12 @@ import pathlib
 
 import tensorflow_datasets as tfds
 
-from zoo.data.pairs import Report, find_splits, read_pairs
+from zoo.data.pairs import Report, find_splits, read_pairs, tsv_fields
 
 HERE = pathlib.Path(__file__).parent
 
 
-class _PairsBuilder(tfds.core.GeneratorBasedBuilder):
+class PairsBuilder(tfds.core.GeneratorBasedBuilder):
     """Base class: examples are {"source": text, "targets": [text, ...]}.
 
     What was read and what was skipped stands in `builder.info.metadata["reports"]`, by split.
@@ -22,6 +22,8 @@ class _PairsBuilder(tfds.core.GeneratorBasedBuilder):
     def _splits(self, dl_manager):
         """The files of each split, as `read_pairs` takes them."""
         raise NotImplementedError
+
+    _fields = staticmethod(tsv_fields)  # of a line of a file that has source and targets
 
     def _pairs_info(self, **about):
         features = {
@@ -41,13 +43,13 @@ class _PairsBuilder(tfds.core.GeneratorBasedBuilder):
 
     def _generate_examples(self, split, paths):
         report = Report()
-        yield from enumerate(read_pairs(paths, report))
+        yield from enumerate(read_pairs(paths, report, fields=self._fields))
         if not report.examples:
             raise ValueError(f"There is no good line for {split}: {report}")
         self.info.metadata["reports"][split] = dataclasses.asdict(report)
 
 
-class CmuDict(_PairsBuilder):
+class CmuDict(PairsBuilder):
     """The CMU Pronouncing Dictionary in its standard split for grapheme-to-phoneme conversion.
 
     "train" has one pronunciation an example (a word with several is several examples), "validation"
@@ -66,7 +68,7 @@ class CmuDict(_PairsBuilder):
         return {"train": [folder / "train.tsv.gz"], "validation": [folder / "dev.tsv.gz"]}
 
 
-class ParallelCorpus(_PairsBuilder, skip_registration=True):
+class ParallelCorpus(PairsBuilder, skip_registration=True):
     """A folder of files of one's own: train.tsv, or train.SOURCE and train.TARGET, and so on."""
 
     name = "parallel_corpus"
@@ -74,7 +76,7 @@ class ParallelCorpus(_PairsBuilder, skip_registration=True):
     def __init__(self, folder, source=None, target=None, **kwargs):
         self.folder = folder
         self.files = find_splits(pathlib.Path(folder), source, target)
-        config = _config_of(pathlib.Path(folder).resolve().name, self.files)
+        config = config_of(pathlib.Path(folder).resolve().name, self.files)
         super().__init__(config=config, **kwargs)
 
     def _info(self):
@@ -84,7 +86,7 @@ class ParallelCorpus(_PairsBuilder, skip_registration=True):
         return self.files
 
 
-class Multi30k(_PairsBuilder):
+class Multi30k(PairsBuilder):
     """Multi30k: 31,014 captions of pictures in several languages, and 1,000 to test on.
 
     Elliott et al. 2016 (German), 2017 (French), Barrault et al. 2018 (Czech). "test" is that of
@@ -99,7 +101,7 @@ class Multi30k(_PairsBuilder):
         self.folder = folder
         self.languages = (source or "en", target or "de")
         self.files = find_splits(pathlib.Path(folder), *self.languages) if folder else {}
-        config = _config_of("_".join(self.languages), self.files)
+        config = config_of("_".join(self.languages), self.files)
         super().__init__(**{**kwargs, "config": config})
 
     def _info(self):
@@ -117,7 +119,7 @@ class Multi30k(_PairsBuilder):
         return self.files or dl_manager.download(addresses)
 
 
-def _config_of(name, files):
+def config_of(name, files):
     """Prepared once for these contents: another file is another configuration."""
     digest = hashlib.sha256()
     for split, paths in files.items():
@@ -125,4 +127,4 @@ def _config_of(name, files):
             digest.update(f"{split} {path.name} ".encode())
             digest.update(path.read_bytes())
     name = f"{name}_{digest.hexdigest()[:16]}" if files else name
-    return tfds.core.BuilderConfig(name=name, version=_PairsBuilder.VERSION)
+    return tfds.core.BuilderConfig(name=name, version=PairsBuilder.VERSION)

@@ -44,7 +44,6 @@ def load_examples(data, split, source=None, target=None, cache=None):
     print(examples.sources[0], examples.targets[0])
     ```
     """
-    tfds.disable_progress_bar()
     data = str(data)
     if data == CmuDict.name:
         builder = CmuDict(data_dir=cache)
@@ -60,6 +59,12 @@ def load_examples(data, split, source=None, target=None, cache=None):
             "`data` must be a folder, 'cmu_dict', 'multi30k' or 'tfds:NAME'. "
             f"Received: {data}, which is no folder"
         )
+    return read_split(builder, split)
+
+
+def read_split(builder, split):
+    """Reads one split of a `PairsBuilder` into memory."""
+    tfds.disable_progress_bar()
     _prepare(builder)
     _require_split(builder, split)
     sources, targets = [], []
@@ -100,6 +105,7 @@ def _prepare_or_take(builder):
 
 
 def _load_tfds(name, split, source, target, cache):
+    tfds.disable_progress_bar()
     try:
         builder = tfds.builder(name, data_dir=cache)
     except tfds.core.DatasetNotFoundError as error:
@@ -128,7 +134,7 @@ def _load_tfds(name, split, source, target, cache):
 
 
 def _require_split(builder, split):
-    if split not in builder.info.splits and isinstance(builder, ParallelCorpus):
+    if split not in builder.info.splits and getattr(builder, "folder", None):
         names = " or ".join(SPLIT_NAMES[split])
         raise FileNotFoundError(
             f"{builder.folder} should hold files for {split} too, named {names}, but it has only "

@@ -27,7 +27,15 @@ class Report:
         return f"{self.examples} examples, {self.skipped} lines skipped: {listed}"
 
 
-def read_pairs(paths, report, most_characters=5000):
+def tsv_fields(line):
+    """The fields of a line between tabs: source, target, perhaps more targets."""
+    fields = [field.strip() for field in line.split("\t")]
+    if len(fields) < 2:
+        raise ValueError("no tab")
+    return fields
+
+
+def read_pairs(paths, report, most_characters=5000, fields=tsv_fields):
     """Yields {"source": str, "targets": [str, ...]} for each good line.
 
     Arguments:
@@ -35,38 +43,39 @@ def read_pairs(paths, report, most_characters=5000):
             of targets, line by line. Files may be gzip. Bytes that are no UTF-8 become U+FFFD.
         report: a Report, in which bad lines are counted and told.
         most_characters: int; a longer side makes a bad line.
+        fields: a function of a line of a single file that gives [source, target, ...], or raises a
+            ValueError that says what is wrong with it.
     """
-    lines = _tsv_lines(*paths) if len(paths) == 1 else _side_by_side(*paths)
-    for number, fields in enumerate(lines, 1):
-        problem = _problem(fields, most_characters)
-        if problem:
-            report.skip(f"{paths[0].name}:{number}", problem)
-        else:
-            report.examples += 1
-            yield {"source": fields[0], "targets": fields[1:]}
+    if len(paths) == 1:
+        lines = read_lines(*paths)
+    else:
+        lines, fields = itertools.zip_longest(*map(read_lines, paths)), _both_sides
+    for number, line in enumerate(lines, 1):
+        try:
+            source, *targets = fields(line)
+            _check(source, targets, most_characters)
+        except ValueError as error:
+            report.skip(f"{paths[0].name}:{number}", str(error))
+            continue
+        report.examples += 1
+        yield {"source": source, "targets": targets}
 
 
-def _problem(fields, most_characters):
-    if len(fields) < 2:
-        return "no tab"
-    if None in fields:
-        return "no such line in the " + ("source file" if fields[0] is None else "target file")
-    if not fields[0]:
-        return "empty source"
-    if not all(fields[1:]):
-        return "empty target"
-    longest = max(len(field) for field in fields)
-    return f"{longest} characters, over {most_characters}" if longest > most_characters else None
+def _both_sides(lines):
+    for line, name in zip(lines, ("source", "target"), strict=True):
+        if line is None:
+            raise ValueError(f"no such line in the {name} file")
+    return [line.strip() for line in lines]
 
 
-def _tsv_lines(path):
-    for line in read_lines(path):
-        yield [field.strip() for field in line.split("\t")]
-
-
-def _side_by_side(source, target):
-    for pair in itertools.zip_longest(read_lines(source), read_lines(target)):
-        yield [None if line is None else line.strip() for line in pair]
+def _check(source, targets, most_characters):
+    if not source:
+        raise ValueError("empty source")
+    if not all(targets):
+        raise ValueError("empty target")
+    longest = max(len(text) for text in (source, *targets))
+    if longest > most_characters:
+        raise ValueError(f"{longest} characters, over {most_characters}")
 
 
 def read_lines(path):

@@ -19,6 +19,7 @@ def evaluate(hypotheses, references, metrics):
             "accuracy": 100 - wer.
             "per": per cent of edits (insertions, deletions, substitutions) over symbols between
                 spaces, against the reference with the lowest ratio, summed over lines.
+            "edit_distance": edits of characters, those to the nearest reference, a line.
             "bleu", "chrf": sacreBLEU's, on detokenised text.
 
     Returns {metric: {"score": float, "signature": str}}. Two scores compare only if their
@@ -109,6 +110,12 @@ def _per(hypotheses, references):
     return _result(100 * edits / max(symbols, 1), "per", references)
 
 
+def _edit_distance(hypotheses, references):
+    pairs = _zip(hypotheses, references)
+    edits = sum(min(edit_distance(h, reference) for reference in refs) for h, refs in pairs)
+    return _result(edits / len(hypotheses), "edit_distance", references)
+
+
 def _sacrebleu(metric):
     def score(hypotheses, references):
         most = max(len(refs) for refs in references)
@@ -134,8 +141,9 @@ METRICS = {
     "wer": _wer,
     "accuracy": _accuracy,
     "per": _per,
+    "edit_distance": _edit_distance,
     "bleu": _sacrebleu(sacrebleu.BLEU()),
     "chrf": _sacrebleu(sacrebleu.CHRF()),
 }
 
-LOWER_IS_BETTER = ("wer", "per")
+LOWER_IS_BETTER = ("wer", "per", "edit_distance")

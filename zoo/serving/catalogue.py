@@ -66,7 +66,7 @@ def _data(about):
         before, colon, _ = name.partition(":")
         name = before if colon else pathlib.Path(name).name
     config = about.get("config", {})
-    languages = [config[side] for side in ("source", "target") if config.get(side)]
+    languages = [config[side] for side in ("source", "target", "language") if config.get(side)]
     return " ".join([name, "-".join(languages)]).strip()
 
 

@@ -3,13 +3,13 @@
 import json
 import pathlib
 
+from zoo.text.inflection_tokenizer import InflectionTokenizer
 from zoo.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from zoo.text.symbol_tokenizer import CharacterTokenizer, SymbolTokenizer
 from zoo.text.tokenizer import Tokenizer
 
-TOKENIZERS = {
-    cls.__name__: cls for cls in (CharacterTokenizer, SymbolTokenizer, SentencePieceTokenizer)
-}
+CLASSES = (CharacterTokenizer, SymbolTokenizer, InflectionTokenizer, SentencePieceTokenizer)
+TOKENIZERS = {cls.__name__: cls for cls in CLASSES}
 
 
 def deserialize(config):
