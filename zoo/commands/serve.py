@@ -4,6 +4,7 @@ from typing import Annotated
 import tyro
 
 from zoo.errors import UsageError
+from zoo.startup import load_library
 
 
 def serve(
@@ -55,6 +56,10 @@ def serve(
     for option, port in (("--rest-port", rest_port), ("--grpc-port", grpc_port)):
         if not 0 <= port <= 65535:
             raise UsageError(f"`{option}` must be 0 to 65535. Received: {port}")
+    if rest_port == grpc_port != 0:
+        raise UsageError(
+            f"`--rest-port` and `--grpc-port` must be two ports. Received: {rest_port} for both"
+        )
     if bool(saved_models) == bool(proxy):
         raise UsageError(
             "`zoo serve` needs SavedModels, or --proxy and a server's URL, and not both. "
@@ -66,7 +71,7 @@ def serve(
         raise UsageError("`--models` names the models of a --proxy; SavedModels have their names")
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
     try:
-        from zoo.serving.preview.server import serve_models, serve_proxy
+        from zoo.preview.server import serve_models, serve_proxy
     except ModuleNotFoundError as error:
         raise ValueError(
             f"`zoo serve` needs {error.name}: pip install 'keras-zoo[serve]', or "
@@ -77,4 +82,5 @@ def serve(
     else:
         limits = (max_request_bytes, max_text_bytes, max_batch)
         line = (workers, queue, timeout)
+        load_library()
         serve_models(saved_models, limits, line, host, rest_port, grpc_port)

@@ -3,8 +3,9 @@ import tensorflow as tf
 from tensorflow_serving.apis import get_model_metadata_pb2, model_pb2, predict_pb2
 from tensorflow_serving.apis.prediction_service_pb2_grpc import PredictionServiceStub
 
+from zoo.address import address
 from zoo.errors import first_line
-from zoo.serving.transport import Metadata, Temporary, address
+from zoo.serving.transport import Metadata, Temporary
 
 OPTIONS = [
     ("grpc.max_send_message_length", -1),  # how much is too much says the server

@@ -12,9 +12,10 @@ import tensorflow as tf
 from google.protobuf import json_format
 from tensorflow_serving.apis import get_model_metadata_pb2
 
+from zoo.address import address
 from zoo.errors import first_line
 from zoo.serving.strings import to_bytes
-from zoo.serving.transport import Metadata, Temporary, address
+from zoo.serving.transport import Metadata, Temporary
 
 # Too many requests; a proxy whose server is away; unavailable.
 TEMPORARY = (429, 502, 503)

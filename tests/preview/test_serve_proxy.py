@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from tests.serving.server import running
+from tests.preview.server import running
 
 
 @pytest.fixture(scope="module")

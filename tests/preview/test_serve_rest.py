@@ -5,9 +5,9 @@ import json
 
 import pytest
 
-from tests.serving.conftest import PRONOUNCE
-from tests.serving.rest_errors import CAB, ERRORS, PREDICT
-from tests.serving.server import is_documented
+from tests.preview.conftest import PRONOUNCE
+from tests.preview.rest_errors import CAB, ERRORS, PREDICT
+from tests.preview.server import is_documented
 from tests.tools import run_zoo
 from zoo.serving import SavedModel
 

@@ -11,8 +11,8 @@ from tensorflow_serving.apis import (
     prediction_service_pb2_grpc,
 )
 
-from tests.serving.conftest import PRONOUNCE
-from tests.serving.server import is_documented, predict_request
+from tests.preview.conftest import PRONOUNCE
+from tests.preview.server import is_documented, predict_request
 from tests.tools import close, run_zoo
 from zoo.serving import SavedModel
 
