@@ -1,9 +1,10 @@
 """Reading pairs of source and target from text files, with a report on what was left out."""
 
 import dataclasses
-import gzip
 import itertools
 import re
+
+from zoo.data.lines import read_lines
 
 
 @dataclasses.dataclass
@@ -67,15 +68,6 @@ def _tsv_lines(path):
 def _side_by_side(source, target):
     for pair in itertools.zip_longest(read_lines(source), read_lines(target)):
         yield [None if line is None else line.strip() for line in pair]
-
-
-def read_lines(path):
-    """Yields the lines of a file, gzip or not; bytes that are no UTF-8 become U+FFFD."""
-    with open(path, "rb") as file:
-        is_gzip = file.read(2) == b"\x1f\x8b"
-    with (gzip.open if is_gzip else open)(path, "rb") as file:
-        for line in file:
-            yield line.decode("utf-8", errors="replace").rstrip("\r\n")
 
 
 # The names under which people keep their splits.
