@@ -175,6 +175,8 @@ MISTAKES = {
     "nothing": ([], 2, "`zoo serve` needs SavedModels, or --proxy"),
     "both": (["MODEL", "--proxy", "http://x"], 2, "and not both"),
     "no URL": (["--proxy", "localhost:8501"], 2, "must be like http://localhost:8501"),
+    "no port of a URL": (["--proxy", "http://x:y"], 2, "must be like http://localhost:8501"),
+    "itself": (["--proxy", "http://localhost:8501"], 2, "must be another server than this one"),
     "names": (["MODEL", "--models", "tiny"], 2, "`--models` names the models of a --proxy"),
     "no model": (["saved_models/none", "--rest-port", 0, "--grpc-port", 0], 1, "is no SavedModel"),
     "twice": (

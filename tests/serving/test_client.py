@@ -215,6 +215,17 @@ class Hello(http.server.BaseHTTPRequestHandler):
         self.wfile.write(b"hello\n")
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_port_of_the_other_protocol_is_told(server, kind):
+    other = KINDS[1 - KINDS.index(kind)]
+    place = address(server, other).replace(other, kind)
+    with (
+        connect(place, "tiny", retry_for=100) as client,
+        pytest.raises(OSError, match=f"{place} speaks no .*. Is it the port of (REST|gRPC)?"),
+    ):
+        client.predict(["bad"])
+
+
 @pytest.mark.parametrize(
     "wrong", ["localhost:8500", "ftp://host", "grpc://", "http://host:port", "http://host/model"]
 )

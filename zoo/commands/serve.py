@@ -1,4 +1,5 @@
 import os
+import urllib.parse
 from typing import Annotated
 
 import tyro
@@ -65,8 +66,14 @@ def serve(
             "`zoo serve` needs SavedModels, or --proxy and a server's URL, and not both. "
             f"Received: {len(saved_models)} SavedModels, --proxy {proxy}"
         )
-    if proxy and not proxy.startswith(("http://", "https://")):
+    upstream = _address(proxy) if proxy else None
+    if proxy and not upstream:
         raise UsageError(f"`--proxy` must be like http://localhost:8501. Received: {proxy}")
+    if upstream in [(name, rest_port) for name in ("localhost", "127.0.0.1", "::1", host)]:
+        raise UsageError(
+            f"`--proxy` must be another server than this one. Received: {proxy}, which will be the "
+            "page itself. Name another `--rest-port`"
+        )
     if models and not proxy:
         raise UsageError("`--models` names the models of a --proxy; SavedModels have their names")
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
@@ -84,3 +91,13 @@ def serve(
         line = (workers, queue, timeout)
         load_library()
         serve_models(saved_models, limits, line, host, rest_port, grpc_port)
+
+
+def _address(url):
+    """The host and the port of a server's URL, or None if it is none."""
+    try:
+        parts = urllib.parse.urlsplit(url)
+        port = parts.port or {"http": 80, "https": 443}[parts.scheme]
+    except (ValueError, KeyError):
+        return None
+    return (parts.hostname, port) if parts.hostname else None

@@ -70,6 +70,8 @@ class GrpcTransport:
                     f"{self.server} took too long (here {self.timeout:g} s are the most): "
                     f"{details}. Send fewer texts at a time"
                 ) from error
+            if "Failed parsing HTTP/2" in details:  # UNAVAILABLE for gRPC, but for good
+                raise OSError(f"{self.server} speaks no gRPC. Is it the port of REST?") from error
             is_too_large = "larger than max" in details  # and will be so again
             if code in TEMPORARY and not is_too_large:
                 raise Temporary(f"{code}: {details}") from error

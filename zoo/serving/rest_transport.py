@@ -105,11 +105,13 @@ class RestTransport:
                 error.strerror or f"took longer than {self.timeout:g} s"
             )  # the system's, or ours
             raise TimeoutError(f"{self.server}: {reason}") from error
-        except (OSError, http.client.HTTPException) as error:  # dropped: it stopped, perhaps
+        except (OSError, http.client.HTTPException) as error:
             connection.close()
-            raise Temporary(
-                getattr(error, "strerror", None) or str(error) or type(error).__name__
-            ) from error
+            is_dropped = isinstance(error, OSError)  # it stopped, perhaps
+            if isinstance(error, http.client.BadStatusLine) and not is_dropped:
+                raise OSError(f"{self.server} speaks no HTTP. Is it the port of gRPC?") from error
+            reason = (is_dropped and error.strerror) or str(error) or type(error).__name__
+            raise Temporary(reason) from error
 
     def _connection(self):
         """This thread's connection."""
