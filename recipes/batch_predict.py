@@ -23,6 +23,7 @@ import functools
 import pathlib
 import uuid
 
+from zoo.data.lines import decode_lines
 from zoo.errors import UsageError
 from zoo.serving.offline import (
     answer_lines,
@@ -95,8 +96,7 @@ def read_batches(number, file, batch_size):
     start = 0
     with FileSystems.open(file) as opened:  # .gz is known by its name
         lines = iter(opened.readline, b"")
-        texts = (line.rstrip(b"\r\n").decode("utf-8", "replace") for line in lines)
-        for window in split_windows(texts):
+        for window in split_windows(decode_lines(lines)):
             for batch in batches_by_length(window, batch_size):
                 key = (number, tuple((start + i, window[i]) for i in batch))
                 yield key, [window[i] for i in batch]

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -60,9 +61,9 @@ def lines_of(path):
     return path.read_text().splitlines()
 
 
-def test_predict_prints_a_line_for_a_line(place):
+def test_predict_prints_a_line_for_a_line(place, zoo_here):
     words = lines_of(place / "words.txt")
-    answers = zoo(place, "predict", "saved_models/tiny", *words[:3]).splitlines()
+    answers = zoo_here(place, "predict", "saved_models/tiny", *words[:3]).splitlines()
     assert len(answers) == 3
     lines = "\n".join([*words[:3], "", *words[3:]])
     piped = zoo(place, "predict", "saved_models/tiny", input=lines).splitlines()
@@ -70,7 +71,7 @@ def test_predict_prints_a_line_for_a_line(place):
     assert piped[3] == ""
     assert len(piped) == len(words) + 1
     # The newest version is meant, or the one that is named.
-    assert zoo(place, "predict", "saved_models/tiny/1", words[0]).splitlines() == answers[:1]
+    assert zoo_here(place, "predict", "saved_models/tiny/1", words[0]).splitlines() == answers[:1]
 
 
 def test_predict_n_best(place, zoo_here):
@@ -129,9 +130,10 @@ def test_score_is_the_score_of_predict(place, zoo_here):
         )
 
 
-def test_plot_draws(place):
+def test_plot_draws(place, zoo_here):
     word = lines_of(place / "words.txt")[0]
-    assert zoo(place, "plot", "saved_models/tiny", word, "--output", "heat.png") == "heat.png\n"
+    arguments = ("plot", "saved_models/tiny", word, "--output", "heat.png")
+    assert zoo_here(place, *arguments) == "heat.png\n"
     assert (place / "heat.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -161,6 +163,15 @@ def test_info_tells_the_versions():
     done = run_zoo("info")
     assert done.returncode == 0
     assert f"keras {keras.__version__}" in done.stdout.splitlines()
+
+
+@pytest.mark.parametrize("command", [["--help"], ["predict", "--help"], ["serve", "--queue", "-1"]])
+def test_help_and_mistakes_do_not_wait_for_tensorflow(command, monkeypatch):
+    """It takes seconds. Python itself says what has been imported."""
+    monkeypatch.setenv("PYTHONPROFILEIMPORTTIME", "1")
+    imported = {line.split("|")[-1].strip() for line in run_zoo(*command).stderr.splitlines()}
+    assert "zoo.commands" in imported
+    assert not {"tensorflow", "keras"} & imported
 
 
 MISTAKES = {
@@ -260,7 +271,7 @@ def test_a_mistake_is_told_in_a_line(place, mistake, monkeypatch, capsys):
     (place / "broken").mkdir(exist_ok=True)
     (place / "broken" / "run.json").write_text('{"recipe": ')
     arguments, code, message = MISTAKES[mistake]
-    if mistake in ("option", "recipe", "model"):
+    if mistake in ("option", "model"):
         done = run_zoo(*arguments, cwd=place)
     else:
         done = run_zoo_here(monkeypatch, capsys, place, arguments)
@@ -275,7 +286,7 @@ def test_a_mistake_is_told_in_a_line(place, mistake, monkeypatch, capsys):
     assert not (place / "runs/x").exists()
 
 
-def test_a_recipe_runs_by_itself(place):
+def test_a_recipe_runs_by_itself(place, zoo_here):
     recipe = [sys.executable, ROOT / "recipes" / "pronounce.py"]
     options = ["--data", "words", "--epochs", 1, "--mixed-precision", "bfloat16", *SMALL]
     done = subprocess.run(
@@ -285,7 +296,7 @@ def test_a_recipe_runs_by_itself(place):
     assert done.returncode == 0, done.stderr
     assert "best: epoch 1" in done.stdout
     # What is exported of it computes in float32.
-    zoo(place, "export", "runs/alone", "--output", "saved_models/alone")
+    zoo_here(place, "export", "runs/alone", "--output", "saved_models/alone")
     assert (
         "bfloat16"
         not in (place / "saved_models/alone/1/zoo.json").read_text().split('"pipeline"')[1]
@@ -297,10 +308,10 @@ def test_a_recipe_is_short(recipe):
     assert len(recipe.read_text().splitlines()) < 150
 
 
-def test_bytes_that_are_no_text_are_answered(place):
-    done = run_zoo("predict", "saved_models/tiny", b"a\xffb", "--json", cwd=place)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["input"] == "a\ufffdb"
+def test_bytes_that_are_no_text_are_answered(place, zoo_here):
+    text = os.fsdecode(b"a\xffb")  # as they come from the shell
+    said = zoo_here(place, "predict", "saved_models/tiny", text, "--json")
+    assert json.loads(said)["input"] == "a\ufffdb"
 
 
 def test_reading_less_than_all_is_no_error(place):

@@ -1,31 +1,9 @@
 """Attention-based sequence-to-sequence models for Keras 3 and TensorFlow."""
 
-from zoo.startup import quiet_command
+from zoo.startup import is_command
 
-with quiet_command():
-    from zoo.evaluation import TokenAccuracy
-    from zoo.layers import (
-        AttentionCell,
-        BahdanauAttention,
-        BahdanauMonotonicAttention,
-        BeamSearchDecoder,
-        Decoder,
-        Ensemble,
-        EnsembleEncoder,
-        GreedyDecoder,
-        LuongAttention,
-        LuongMonotonicAttention,
-        RecurrentDecoder,
-        RecurrentEncoder,
-        RecurrentLanguageModel,
-        ResidualRNNCells,
-        SamplingDecoder,
-        SearchResult,
-        TransformerDecoder,
-        TransformerEncoder,
-    )
-    from zoo.models import Seq2Seq
-    from zoo.training import TokenCrossentropy
+if not is_command():  # which loads it where it needs it: TensorFlow takes seconds to start
+    from zoo.library import *  # noqa: F403
 
 __version__ = "0.1.0"
 

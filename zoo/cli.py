@@ -12,6 +12,7 @@ import tyro
 
 from zoo import commands
 from zoo.errors import UsageError
+from zoo.startup import load_library
 
 HERE = pathlib.Path(__file__).parent
 RECIPES = HERE.parent / "recipes"
@@ -25,10 +26,13 @@ COMMANDS = {
     "serve": commands.serve,
     "info": commands.info,
 }
+# What starts without TensorFlow; the page before another server never needs it.
+AT_ONCE = (commands.info, commands.serve)
 
 
 def load_recipes():
     """The recipes that came with the zoo and train, {name: module}."""
+    load_library()
     recipes = {}
     for path in sorted(RECIPES.glob("[!_]*.py")):
         spec = importlib.util.spec_from_file_location(f"recipes.{path.stem}", path)
@@ -93,6 +97,8 @@ def _run(recipe):
 
     parsed = app.cli(prog="zoo", description=__doc__, config=(tyro.conf.FlagCreatePairsOff,))
     if isinstance(parsed, functools.partial):
+        if parsed.func not in AT_ONCE:
+            load_library()
         return parsed()
     parsed.validate()
     # A run that is there goes on with its own config, where the command line says nothing else.

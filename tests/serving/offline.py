@@ -1,10 +1,16 @@
-"""A large job, watched: python -m tests.serving.offline 200000 [SAVED_MODEL]
+"""A large job, watched.
 
-Prints the memory of `zoo predict` over time, kills one and resumes it, and compares the results. By
-default the model is a tiny one, whose answers are nonsense and quick.
+    python -m tests.serving.offline 200000 --model saved_models/pronounce_en
+    python -m tests.serving.offline 20000 --beam
+
+Prints the memory of `zoo predict` over time, kills one and resumes it, and compares the results;
+with --beam it does the job by recipes/batch_predict.py instead, and compares that. By default the
+model is a tiny one, whose answers are nonsense and quick.
 """
 
+import argparse
 import hashlib
+import itertools
 import pathlib
 import random
 import resource
@@ -18,6 +24,7 @@ from tests.serving.tools import tiny_pipeline
 from zoo.serving import export
 
 ZOO = pathlib.Path(sys.executable).parent / "zoo"
+RECIPE = pathlib.Path(__file__).parents[2] / "recipes" / "batch_predict.py"
 
 
 def write_words(path, count, seed=0):
@@ -60,28 +67,54 @@ def watch(process, output, until=None, report=lambda lines, memory: None):
     return memory
 
 
-def main(count, model=None):
+def once_more(model, folder, count):
+    """The job again, killed in the middle and resumed; its output."""
+    for until, options in ((count // 2, []), (None, ["--resume"])):
+        process = start(model, folder / "words.txt", folder / "parts", *options)
+        watch(process, folder / "parts", until)
+        print(f"exit code {process.returncode}, {lines_done(folder / 'parts')} lines done")
+    return (folder / "parts").read_bytes()
+
+
+def by_beam(model, folder):
+    """The job as a Beam pipeline; its output."""
+    files = ("--input", folder / "words.txt", "--output", folder / "beam")
+    command = [sys.executable, RECIPE, model, *files]
+    began = time.monotonic()
+    done = subprocess.run(list(map(str, command)), check=False)
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    print(f"{time.monotonic() - began:7.1f} s, exit code {done.returncode}, "
+          f"at most {used.ru_maxrss / 1e3:.0f} MB in a process")  # fmt: skip
+    return b"".join(path.read_bytes() for path in sorted(folder.glob("beam-*")))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("lines", type=int)
+    parser.add_argument("--model", help="a SavedModel; by default a tiny one")
+    parser.add_argument("--beam", action="store_true", help="compare with a Beam pipeline")
+    options = parser.parse_args()
     folder = pathlib.Path(tempfile.mkdtemp())
-    if model is None:
-        model = folder / "tiny"
+    model = options.model or folder / "tiny"
+    if not options.model:
         export(tiny_pipeline(beam_width=1, num_results=1, max_length=4), model)
-    write_words(folder / "words.txt", count)
+    write_words(folder / "words.txt", options.lines)
     began = time.monotonic()
 
     def report(lines, memory):
         print(f"{time.monotonic() - began:7.1f} s {lines:9} lines {memory:7.0f} MB", flush=True)
 
     watch(start(model, folder / "words.txt", folder / "whole"), folder / "whole", report=report)
-    print("once more, killed in the middle")
-    for until, options in ((count // 2, []), (None, ["--resume"])):
-        process = start(model, folder / "words.txt", folder / "parts", *options)
-        watch(process, folder / "parts", until, report)
-        print(f"exit code {process.returncode}, {lines_done(folder / 'parts')} lines done")
-    files = [(folder / name).read_bytes() for name in ("whole", "parts")]
+    print("once more,", "by Beam" if options.beam else "killed in the middle", flush=True)
+    again = by_beam(model, folder) if options.beam else once_more(model, folder, options.lines)
+    files = [(folder / "whole").read_bytes(), again]
     print(*(hashlib.sha256(file).hexdigest() for file in files))
-    print("identical" if files[0] == files[1] else "DIFFERENT", files[0].count(b"\n"), "lines")
-    sys.exit(files[0] != files[1])
+    pairs = itertools.zip_longest(*(file.splitlines() for file in files))
+    others = [f"line {i}: {x!r}, {y!r}" for i, (x, y) in enumerate(pairs, 1) if x != y]
+    print(*others[:10], sep="\n")
+    print(f"{len(others)} of {options.lines} lines differ")
+    sys.exit(files[0] != files[1] or files[0].count(b"\n") != options.lines)
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), *sys.argv[2:])
+    main()

@@ -1,5 +1,6 @@
 """Clients of a real server that speaks TF Serving's protocol, and of one that misbehaves."""
 
+import contextlib
 import http.server
 import pathlib
 import signal
@@ -140,10 +141,59 @@ def test_a_request_that_takes_too_long_ends(server, kind):
     server.faults = ["hang"]
     with (
         connect(address(server, kind), "tiny", timeout=0.3) as client,
-        pytest.raises(TimeoutError, match="took (longer than 0.3 s|too long .here 0.3 s)"),
+        pytest.raises(TimeoutError, match="(: took longer than 0.3 s|took too long .here 0.3 s)"),
     ):
         client.predict(["bad"])
     assert server.requests == 1
+
+
+def test_a_server_that_answers_byte_by_byte_takes_too_long(server):
+    """The time of a request is that of all its bytes together."""
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Trickle) as slow:
+        threading.Thread(target=slow.serve_forever, daemon=True).start()
+        place = f"http://127.0.0.1:{slow.server_port}"
+        for Trickle.slow in ("head", "body"):
+            with (
+                connect(place, "tiny", timeout=0.5) as client,
+                pytest.raises(TimeoutError, match=f"{place}: took longer than 0.5 s"),
+            ):
+                client.predict(["bad"])
+        slow.shutdown()
+
+
+class Trickle(http.server.BaseHTTPRequestHandler):
+    slow = None
+
+    def do_POST(self):
+        answer = {"head": b"HTTP/1.1 200 OK\r\nX: ", "body": b"HTTP/1.1 200 OK\r\n\r\n{"}
+        self.wfile.write(answer[self.slow])
+        with contextlib.suppress(ConnectionError):  # the client has gone
+            for _ in range(30):
+                time.sleep(0.1)
+                self.wfile.write(b" ")
+
+    def log_message(self, *_): ...
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_server_that_cannot_be_reached_in_time_is_not_tried_again(kind):
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as full, contextlib.ExitStack() as line:
+        place, waiting = full.getsockname(), True
+        while waiting:  # nobody takes the calls: soon one more is not even put into the line
+            call = line.enter_context(socket.socket())
+            call.settimeout(0.5)
+            try:
+                call.connect(place)
+            except TimeoutError:
+                waiting = False
+        address = f"{kind}://127.0.0.1:{place[1]}"
+        began = time.monotonic()
+        with (
+            connect(address, "tiny", timeout=0.3, retry_for=100) as client,
+            pytest.raises(TimeoutError, match=address),
+        ):
+            client.predict(["bad"])
+        assert time.monotonic() - began < 60
 
 
 def test_another_kind_of_server_is_told():
@@ -163,6 +213,17 @@ class Hello(http.server.BaseHTTPRequestHandler):
         self.send_response(200)
         self.end_headers()
         self.wfile.write(b"hello\n")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_port_of_the_other_protocol_is_told(server, kind):
+    other = KINDS[1 - KINDS.index(kind)]
+    place = address(server, other).replace(other, kind)
+    with (
+        connect(place, "tiny", retry_for=100) as client,
+        pytest.raises(OSError, match=f"{place} speaks no .*. Is it the port of (REST|gRPC)?"),
+    ):
+        client.predict(["bad"])
 
 
 @pytest.mark.parametrize(
@@ -228,18 +289,20 @@ def test_nothing_is_lost_where_a_server_is_killed_and_comes_again(path):
     assert {report.partition(":")[0] for report in reports} == set(KINDS)  # it was away for both
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_predict_prints_the_same_from_a_server(server, kind, path, monkeypatch, capsys):
+def test_predict_prints_the_same_from_a_server(server, path, monkeypatch, capsys):
+    def run(*arguments):
+        return run_zoo_here(monkeypatch, capsys, path.parent, ["predict", *arguments])
+
+    texts = ["bad", "deck", "a\udcffb"]  # the shell's way for bytes that are no text
+    servers = [address(server, kind) for kind in KINDS]
     for options in ([], ["--n-best", "2"], ["--json"]):
-        texts = ["bad", "deck", "a\udcffb"]  # the shell's way for bytes that are no text
-        said = [
-            run_zoo_here(monkeypatch, capsys, path.parent, ["predict", *place, *options])
-            for place in (["tiny", *texts], ["tiny/1", *texts, "--server", address(server, kind)])
-        ]
-        assert said[0].returncode == said[1].returncode == 0
-        assert said[0].stdout == said[1].stdout
-        assert len(said[0].stdout.splitlines()) >= 3
-    arguments = ["predict", "tiny", "bad", "--n-best", "9", "--server", address(server, kind)]
-    done = run_zoo_here(monkeypatch, capsys, path.parent, arguments)
-    assert done.returncode == 2
-    assert "must be 1 to 3" in done.stderr
+        here = run("tiny", *texts, *options)
+        assert here.returncode == 0
+        assert len(here.stdout.splitlines()) >= 3
+        for place in servers:
+            there = run("tiny/1", *texts, "--server", place, *options)
+            assert (there.returncode, there.stdout) == (0, here.stdout)
+    for place in servers:
+        done = run("tiny", "bad", "--n-best", "9", "--server", place)
+        assert done.returncode == 2
+        assert "must be 1 to 3" in done.stderr

@@ -22,10 +22,11 @@ def open_model(path):
 
 def standard_input():
     """Its lines, as they come."""
+    from zoo.data.lines import decode_lines
+
     if sys.stdin.isatty():
         print("Reading lines from the terminal; Ctrl-D ends.", file=sys.stderr)
-    for line in sys.stdin.buffer:
-        yield line.rstrip(b"\r\n").decode("utf-8", "replace")
+    yield from decode_lines(sys.stdin.buffer)
 
 
 def batches(lines, size=64):
@@ -36,7 +37,7 @@ def batches(lines, size=64):
 
 def lines_of(path):
     """The lines of a file, as they are needed; .gz is read too."""
-    from zoo.data.pairs import read_lines
+    from zoo.data.lines import read_lines
 
     try:
         yield from read_lines(pathlib.Path(path))

@@ -1,9 +1,11 @@
 import os
+import urllib.parse
 from typing import Annotated
 
 import tyro
 
 from zoo.errors import UsageError
+from zoo.startup import load_library
 
 
 def serve(
@@ -55,18 +57,28 @@ def serve(
     for option, port in (("--rest-port", rest_port), ("--grpc-port", grpc_port)):
         if not 0 <= port <= 65535:
             raise UsageError(f"`{option}` must be 0 to 65535. Received: {port}")
+    if rest_port == grpc_port != 0:
+        raise UsageError(
+            f"`--rest-port` and `--grpc-port` must be two ports. Received: {rest_port} for both"
+        )
     if bool(saved_models) == bool(proxy):
         raise UsageError(
             "`zoo serve` needs SavedModels, or --proxy and a server's URL, and not both. "
             f"Received: {len(saved_models)} SavedModels, --proxy {proxy}"
         )
-    if proxy and not proxy.startswith(("http://", "https://")):
+    upstream = _address(proxy) if proxy else None
+    if proxy and not upstream:
         raise UsageError(f"`--proxy` must be like http://localhost:8501. Received: {proxy}")
+    if upstream in [(name, rest_port) for name in ("localhost", "127.0.0.1", "::1", host)]:
+        raise UsageError(
+            f"`--proxy` must be another server than this one. Received: {proxy}, which will be the "
+            "page itself. Name another `--rest-port`"
+        )
     if models and not proxy:
         raise UsageError("`--models` names the models of a --proxy; SavedModels have their names")
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
     try:
-        from zoo.serving.preview.server import serve_models, serve_proxy
+        from zoo.preview.server import serve_models, serve_proxy
     except ModuleNotFoundError as error:
         raise ValueError(
             f"`zoo serve` needs {error.name}: pip install 'keras-zoo[serve]', or "
@@ -77,4 +89,15 @@ def serve(
     else:
         limits = (max_request_bytes, max_text_bytes, max_batch)
         line = (workers, queue, timeout)
+        load_library()
         serve_models(saved_models, limits, line, host, rest_port, grpc_port)
+
+
+def _address(url):
+    """The host and the port of a server's URL, or None if it is none."""
+    try:
+        parts = urllib.parse.urlsplit(url)
+        port = parts.port or {"http": 80, "https": 443}[parts.scheme]
+    except (ValueError, KeyError):
+        return None
+    return (parts.hostname, port) if parts.hostname else None

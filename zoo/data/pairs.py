@@ -1,9 +1,10 @@
 """Reading pairs of source and target from text files, with a report on what was left out."""
 
 import dataclasses
-import gzip
 import itertools
 import re
+
+from zoo.data.lines import read_lines
 
 
 @dataclasses.dataclass
@@ -76,15 +77,6 @@ def _check(source, targets, most_characters):
     longest = max(len(text) for text in (source, *targets))
     if longest > most_characters:
         raise ValueError(f"{longest} characters, over {most_characters}")
-
-
-def read_lines(path):
-    """Yields the lines of a file, gzip or not; bytes that are no UTF-8 become U+FFFD."""
-    with open(path, "rb") as file:
-        is_gzip = file.read(2) == b"\x1f\x8b"
-    with (gzip.open if is_gzip else open)(path, "rb") as file:
-        for line in file:
-            yield line.decode("utf-8", errors="replace").rstrip("\r\n")
 
 
 # The names under which people keep their splits.

@@ -3,8 +3,9 @@ import tensorflow as tf
 from tensorflow_serving.apis import get_model_metadata_pb2, model_pb2, predict_pb2
 from tensorflow_serving.apis.prediction_service_pb2_grpc import PredictionServiceStub
 
+from zoo.address import address
 from zoo.errors import first_line
-from zoo.serving.transport import Metadata, Temporary, address
+from zoo.serving.transport import Metadata, Temporary
 
 OPTIONS = [
     ("grpc.max_send_message_length", -1),  # how much is too much says the server
@@ -69,6 +70,8 @@ class GrpcTransport:
                     f"{self.server} took too long (here {self.timeout:g} s are the most): "
                     f"{details}. Send fewer texts at a time"
                 ) from error
+            if "Failed parsing HTTP/2" in details:  # UNAVAILABLE for gRPC, but for good
+                raise OSError(f"{self.server} speaks no gRPC. Is it the port of REST?") from error
             is_too_large = "larger than max" in details  # and will be so again
             if code in TEMPORARY and not is_too_large:
                 raise Temporary(f"{code}: {details}") from error

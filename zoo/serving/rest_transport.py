@@ -2,8 +2,10 @@ import base64
 import contextlib
 import http.client
 import json
+import math
 import socket
 import threading
+import time
 import urllib.parse
 import weakref
 
@@ -12,9 +14,10 @@ import tensorflow as tf
 from google.protobuf import json_format
 from tensorflow_serving.apis import get_model_metadata_pb2
 
+from zoo.address import address
 from zoo.errors import first_line
 from zoo.serving.strings import to_bytes
-from zoo.serving.transport import Metadata, Temporary, address
+from zoo.serving.transport import Metadata, Temporary
 
 # Too many requests; a proxy whose server is away; unavailable.
 TEMPORARY = (429, 502, 503)
@@ -90,6 +93,7 @@ class RestTransport:
     def _send(self, method, path, body):
         """The status and the bytes of an answer."""
         connection = self._connection()
+        connection.ends = time.monotonic() + self.timeout
         try:
             headers = {"Content-Type": "application/json"} if body else {}
             connection.request(method, path, body, headers)
@@ -97,24 +101,70 @@ class RestTransport:
             return response.status, response.read()
         except TimeoutError as error:
             connection.close()
-            raise TimeoutError(f"{self.server} took longer than {self.timeout:g} s") from error
-        except (OSError, http.client.HTTPException) as error:  # dropped: it stopped, perhaps
+            reason = (
+                error.strerror or f"took longer than {self.timeout:g} s"
+            )  # the system's, or ours
+            raise TimeoutError(f"{self.server}: {reason}") from error
+        except (OSError, http.client.HTTPException) as error:
             connection.close()
-            raise Temporary(str(error) or type(error).__name__) from error
+            is_dropped = isinstance(error, OSError)  # it stopped, perhaps
+            if isinstance(error, http.client.BadStatusLine) and not is_dropped:
+                raise OSError(f"{self.server} speaks no HTTP. Is it the port of gRPC?") from error
+            reason = (is_dropped and error.strerror) or str(error) or type(error).__name__
+            raise Temporary(reason) from error
 
     def _connection(self):
-        """This thread's connection, made where there is none."""
+        """This thread's connection."""
         if not hasattr(self._local, "connection"):
-            connection = http.client.HTTPConnection(self.host, self.port, timeout=self.timeout)
-            self._local.connection = connection
-            self._connections.add(connection)
-        connection = self._local.connection
-        if connection.sock is None:
+            self._local.connection = Connection(self.host, self.port)
+            self._connections.add(self._local.connection)
+        return self._local.connection
+
+
+class Connection(http.client.HTTPConnection):
+    """A connection whose requests end at the time `ends`, from connecting to the last byte."""
+
+    ends = math.inf
+
+    def connect(self):
+        """Tries the host's addresses, one after the other."""
+        places = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
+        for i, (*kind, _, place) in enumerate(places, 1):
+            self.sock = _Socket(self, *kind)
             try:
-                connection.connect()
-            except OSError as error:  # also where nobody answered in time
-                raise Temporary(error.strerror or str(error)) from error
-        return connection
+                self.sock.connect(place)
+                self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                return
+            except OSError:
+                self.close()
+                if i == len(places):
+                    raise
+
+
+class _Socket(socket.socket):
+    """Its operations share the time of a request; the time-out of a socket is each one's own."""
+
+    def __init__(self, connection, *kind):
+        super().__init__(*kind)
+        self._connection = connection
+
+    def connect(self, place):
+        self._limit()
+        super().connect(place)
+
+    def sendall(self, *arguments):
+        self._limit()
+        super().sendall(*arguments)
+
+    def recv_into(self, *arguments):
+        self._limit()
+        return super().recv_into(*arguments)
+
+    def _limit(self):
+        left = self._connection.ends - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        self.settimeout(left)
 
 
 def _to_json(value):

@@ -9,8 +9,3 @@ class Temporary(ConnectionError):
 
 # The version that a server has, as a str, and its signatures, {name: a SignatureDef}.
 Metadata = collections.namedtuple("Metadata", ["version", "signatures"])
-
-
-def address(host, port):
-    """HOST:PORT, where an IPv6 host has colons of its own."""
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

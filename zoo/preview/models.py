@@ -5,7 +5,7 @@ from google.protobuf.message import DecodeError
 from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2
 
 from zoo.errors import UsageError, first_line
-from zoo.serving.preview.refused import Refused, invalid
+from zoo.preview.refused import Refused, invalid
 from zoo.serving.saved_model import DAMAGE, SavedModel, find_version, is_version, read_graph
 from zoo.serving.warm_up import DEFAULT, WARM_UP, read_warm_up
 

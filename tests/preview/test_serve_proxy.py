@@ -1,10 +1,11 @@
 """The page in front of another server: its answers pass, and its failures are told."""
 
+import pathlib
 import socket
 
 import pytest
 
-from tests.serving.server import running
+from tests.preview.server import running
 
 
 @pytest.fixture(scope="module")
@@ -26,6 +27,14 @@ def test_the_protocol_passes(proxy, server):
     ):
         assert proxy.ask(path, sent) == server.ask(path, sent)
     assert proxy.ask("/elsewhere")[0] == 404
+
+
+def test_it_starts_at_once(proxy):
+    """TensorFlow takes seconds and half a gigabyte, and a proxy computes nothing."""
+    libraries = pathlib.Path(f"/proc/{proxy.process.pid}/maps").read_text()
+    assert "libpython" in libraries or "lib-dynload" in libraries
+    assert "tensorflow" not in libraries
+    assert proxy.memory() < 150
 
 
 def test_a_server_that_is_not_there_is_told():

@@ -2,7 +2,7 @@ import pathlib
 
 import pytest
 
-from tests.serving.server import running
+from tests.preview.server import running
 from tests.serving.tools import tiny_pipeline
 from zoo.serving import export
 

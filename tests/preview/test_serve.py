@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import shutil
 import signal
 import socket
@@ -14,11 +15,12 @@ import grpc
 import pytest
 from tensorflow_serving.apis import prediction_service_pb2_grpc
 
-from tests.serving.load import load
-from tests.serving.server import predict_request, running
+from tests.preview.load import load
+from tests.preview.server import predict_request, running
+from tests.tools import ZOO
 from zoo.cli import main
-from zoo.serving.preview.refused import Refused
-from zoo.serving.preview.work_queue import WorkQueue
+from zoo.preview.refused import Refused
+from zoo.preview.work_queue import WorkQueue
 
 
 def slow_request(server, body):
@@ -127,6 +129,38 @@ def run_here(monkeypatch, capsys, arguments):
     return subprocess.CompletedProcess(arguments, stop.value.code, *capsys.readouterr())
 
 
+def free_port():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+def test_nobody_is_listened_to_before_the_models_answer(tiny, tmp_path):
+    folder = shutil.copytree(tiny / "1", tmp_path / "slow" / "1")
+    file = folder / "assets.extra" / "tf_serving_warmup_requests"
+    file.unlink()
+    os.mkfifo(file)  # whose reader waits for a writer
+    ports = free_port(), free_port()
+    arguments = [ZOO, "serve", folder, "--rest-port", ports[0], "--grpc-port", ports[1]]
+    process = subprocess.Popen(list(map(str, arguments)), stderr=subprocess.PIPE, text=True)
+    try:
+        while True:
+            try:
+                writer = os.open(file, os.O_WRONLY | os.O_NONBLOCK)
+                break
+            except OSError:  # it has no reader yet
+                assert process.poll() is None, process.stderr.read()
+                time.sleep(0.01)
+        process.send_signal(signal.SIGSTOP)  # who listens is called all the same
+        for port in ports:
+            with pytest.raises(ConnectionRefusedError):
+                socket.create_connection(("127.0.0.1", port), timeout=10)
+        os.close(writer)
+    finally:
+        process.kill()
+        process.communicate()
+
+
 def test_a_warm_up_that_fails_is_told(tiny, tmp_path, monkeypatch, capsys):
     folder = shutil.copytree(tiny / "1", tmp_path / "broken" / "1")
     file = folder / "assets.extra" / "tf_serving_warmup_requests"
@@ -141,6 +175,8 @@ MISTAKES = {
     "nothing": ([], 2, "`zoo serve` needs SavedModels, or --proxy"),
     "both": (["MODEL", "--proxy", "http://x"], 2, "and not both"),
     "no URL": (["--proxy", "localhost:8501"], 2, "must be like http://localhost:8501"),
+    "no port of a URL": (["--proxy", "http://x:y"], 2, "must be like http://localhost:8501"),
+    "itself": (["--proxy", "http://localhost:8501"], 2, "must be another server than this one"),
     "names": (["MODEL", "--models", "tiny"], 2, "`--models` names the models of a --proxy"),
     "no model": (["saved_models/none", "--rest-port", 0, "--grpc-port", 0], 1, "is no SavedModel"),
     "twice": (
@@ -160,6 +196,7 @@ MISTAKES = {
     ),
     "no port": (["MODEL", "--rest-port", 70000], 2, "`--rest-port` must be 0 to 65535"),
     "no host": (["MODEL", "--host", "8.8.8.8"], 1, "8.8.8.8:8501 cannot be served: Cannot assign"),
+    "one port": (["MODEL", "--rest-port", 8500], 2, "must be two ports. Received: 8500 for both"),
     "workers": (["MODEL", "--workers", 0], 2, "`--workers` must be positive. Received: 0"),
     "queue": (["MODEL", "--queue", -1], 2, "`--queue` must be"),
 }
@@ -179,7 +216,7 @@ def test_a_mistake_is_told_in_a_line(mistake, tiny, monkeypatch, capsys):
 
 def test_without_the_extra_it_says_what_to_install(tiny, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "uvicorn", None)
-    monkeypatch.delitem(sys.modules, "zoo.serving.preview.server", raising=False)
+    monkeypatch.delitem(sys.modules, "zoo.preview.server", raising=False)
     done = run_here(monkeypatch, capsys, [tiny])
     assert done.returncode == 1
     assert "`zoo serve` needs uvicorn: pip install 'keras-zoo[serve]'" in done.stderr

@@ -11,9 +11,9 @@ from tensorflow_serving.apis import (
     prediction_service_pb2_grpc,
 )
 
-from tests.serving.conftest import PRONOUNCE
-from tests.serving.server import is_documented, predict_request
-from tests.tools import close, run_zoo
+from tests.preview.conftest import PRONOUNCE
+from tests.preview.server import is_documented, predict_request
+from tests.tools import close, run_zoo_here
 from zoo.serving import SavedModel
 
 WORDS = [b"cab", b"", "é".encode(), b"\xff\x00", b"fabled"]
@@ -58,9 +58,10 @@ def test_predict_is_what_the_model_answers(stub, models, signature):
     assert len(answer.outputs[name].float_val or answer.outputs[name].string_val) == values.size
 
 
-def test_it_says_what_zoo_predict_prints(stub):
+def test_it_says_what_zoo_predict_prints(stub, monkeypatch, capsys):
     words = ["schadenfreude", "kombucha", "gremblewick"]
-    printed = run_zoo("predict", PRONOUNCE, *words, "--n-best", 2).stdout.splitlines()
+    arguments = ["predict", PRONOUNCE, *words, "--n-best", 2]
+    printed = run_zoo_here(monkeypatch, capsys, PRONOUNCE, arguments).stdout.splitlines()
     outputs = stub.Predict(predict_request("pronounce_en", text=words), 120).outputs
     texts, scores = (tf.make_ndarray(outputs[name]) for name in ("texts", "scores"))
     assert printed == [

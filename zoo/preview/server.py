@@ -2,13 +2,13 @@ import asyncio
 import contextlib
 import os
 import signal
-import socket
 import sys
 
 import uvicorn
 
-from zoo.serving.preview.proxy import make_proxy_app
-from zoo.serving.transport import address
+from zoo.address import address
+from zoo.preview.ports import bind, unavailable, url_of
+from zoo.preview.proxy import make_proxy_app
 
 MOST_CONNECTIONS = 512  # each may hold a request that has not entered the queue yet
 
@@ -23,19 +23,26 @@ def serve_models(paths, limits, queue, host, rest_port, grpc_port):
         host, rest_port, grpc_port: where to listen.
     """
     # Here, since a proxy has no models.
-    from zoo.serving.preview.grpc_services import make_grpc_server
-    from zoo.serving.preview.models import Limits, Models
-    from zoo.serving.preview.rest import make_app
-    from zoo.serving.preview.work_queue import WorkQueue
+    from zoo.preview.grpc_services import make_grpc_server
+    from zoo.preview.models import Limits, Models
+    from zoo.preview.rest import make_app
+    from zoo.preview.work_queue import WorkQueue
     from zoo.training.trainer import use_all_cores
 
     async def main():
         work_queue, served = WorkQueue(*queue), Models()
-        with bind(host, rest_port) as rest_socket:
-            grpc_server, port = make_grpc_server(
-                served, work_queue, address(host, grpc_port), Limits(*limits).request_bytes
+        # Nobody is listened to before every model answers, as in TF Serving's server.cc. The ports
+        # are taken all the same: that one of them is not to be had is told before loading.
+        with (
+            bind(host, rest_port, "--rest-port") as rest_socket,
+            bind(host, grpc_port, "--grpc-port") as grpc_socket,
+        ):
+            served.load(paths, Limits(*limits))
+            port = grpc_socket.getsockname()[1]
+            grpc_socket.close()  # gRPC makes its own
+            grpc_server = make_grpc_server(
+                served, work_queue, address(host, port), Limits(*limits).request_bytes
             )
-            served.load(paths, Limits(*limits))  # which takes a while: the ports come first
             app = make_app(served, work_queue, Limits(*limits).request_bytes)
             url = url_of(host, rest_socket)
             ready = [f"{url}/v1/models/{name}:predict" for name in served.versions]
@@ -51,36 +58,12 @@ def serve_proxy(upstream, names, host, rest_port, request_bytes, timeout):
     """Serves the page in front of another server's REST, until a signal ends it."""
 
     async def main():
-        with bind(host, rest_port) as rest_socket:
+        with bind(host, rest_port, "--rest-port") as rest_socket:
             app = make_proxy_app(upstream, names, request_bytes, timeout)
             ready = [f"page  {url_of(host, rest_socket)}/  in front of {upstream}"]
             await run(app, rest_socket, None, ready)
 
     asyncio.run(main())
-
-
-def bind(host, port):
-    """A socket for REST that does not listen yet: who calls before the start is refused."""
-    try:
-        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        bound = socket.socket(family, socket.SOCK_STREAM)
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        bound.bind(address)
-    except OSError as error:
-        raise _unavailable(host, port, error) from error
-    return bound
-
-
-def _unavailable(host, port, error):
-    return OSError(
-        f"{host}:{port} cannot be served: {error.strerror}. Choose another `--rest-port`, or stop "
-        "what uses it"
-    )
-
-
-def url_of(host, bound):
-    """The address of a bound socket for a browser."""
-    return f"http://{address(host, bound.getsockname()[1])}"
 
 
 class _Rest(uvicorn.Server):
@@ -129,7 +112,8 @@ async def run(app, rest_socket, grpc_server, ready, count=lambda: 0):
         try:
             await serving
         except OSError as error:
-            raise _unavailable(*rest_socket.getsockname()[:2], error) from error
+            place = address(*rest_socket.getsockname()[:2])
+            raise unavailable(place, "--rest-port", error.strerror) from error
     print("\n".join(ready), flush=True)
     await ended.wait()
     print(f"zoo: stopping, after {count()} more answers", file=sys.stderr, flush=True)

@@ -1,6 +1,6 @@
 """Many clients at once, each of which checks its own answers.
 
-    python -m tests.serving.load --clients 32 --seconds 60
+    python -m tests.preview.load --clients 32 --seconds 60
 
 Half of them speak REST, half gRPC. It prints requests, errors and the server's memory over time,
 and fails on any error but the announced back-pressure, on a lost or swapped answer, and on memory
@@ -22,7 +22,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow_serving.apis import prediction_service_pb2_grpc
 
-from tests.serving.server import predict_request, running
+from tests.preview.server import predict_request, running
 from zoo.serving import SavedModel
 
 WORDS = ["a", "cab", "bead", "decade", "facade", "fabled", "abc", "deed", "cafe", "ace", "café"]

@@ -9,8 +9,8 @@ import re
 import numpy as np
 from tensorflow.core.framework import types_pb2
 
-from zoo.serving.preview.models import Column
-from zoo.serving.preview.refused import Refused, invalid
+from zoo.preview.models import Column
+from zoo.preview.refused import Refused, invalid
 from zoo.serving.strings import is_utf8
 from zoo.serving.warm_up import DEFAULT
 

@@ -5,10 +5,10 @@ import json
 
 import pytest
 
-from tests.serving.conftest import PRONOUNCE
-from tests.serving.rest_errors import CAB, ERRORS, PREDICT
-from tests.serving.server import is_documented
-from tests.tools import run_zoo
+from tests.preview.conftest import PRONOUNCE
+from tests.preview.rest_errors import CAB, ERRORS, PREDICT
+from tests.preview.server import is_documented
+from tests.tools import run_zoo_here
 from zoo.serving import SavedModel
 
 WORDS = ["cab", "a", "decade", "", "bead", "fabled", "é", "facade", "bad\tdeed"]
@@ -42,9 +42,10 @@ def test_rows_and_columns_are_what_the_model_answers(server, model):
             assert row == {name: values[i] for name, values in columns["outputs"].items()}
 
 
-def test_it_says_what_zoo_predict_prints(server):
+def test_it_says_what_zoo_predict_prints(server, monkeypatch, capsys):
     words = ["schadenfreude", "kombucha", "gremblewick", "", "don't"]
-    printed = run_zoo("predict", PRONOUNCE, *words, "--n-best", 3)
+    arguments = ["predict", PRONOUNCE, *words, "--n-best", 3]
+    printed = run_zoo_here(monkeypatch, capsys, PRONOUNCE, arguments)
     _, answer = server.ask("/v1/models/pronounce_en:predict", {"inputs": words})
     lines = [
         f"{word}\t{score:.4f}\t{text}"

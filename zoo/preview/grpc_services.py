@@ -10,15 +10,16 @@ from tensorflow_serving.apis import (
     prediction_service_pb2_grpc,
 )
 
-from zoo.serving.preview.models import Column
-from zoo.serving.preview.refused import Refused, invalid
+from zoo.preview.models import Column
+from zoo.preview.ports import unavailable
+from zoo.preview.refused import Refused, invalid
 from zoo.serving.warm_up import DEFAULT
 
 MOST_CALLS = 512  # each holds a request that may not have entered the queue yet
 
 
 def make_grpc_server(models, queue, address, request_bytes):
-    """A server of TF Serving's PredictionService and ModelService, and its port."""
+    """A server of TF Serving's PredictionService and ModelService, which has its port."""
     options = {
         "grpc.max_receive_message_length": request_bytes,
         "grpc.max_send_message_length": -1,
@@ -29,12 +30,10 @@ def make_grpc_server(models, queue, address, request_bytes):
     prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(services[0], server)
     model_service_pb2_grpc.add_ModelServiceServicer_to_server(services[1], server)
     try:
-        return server, server.add_insecure_port(address)
+        server.add_insecure_port(address)
     except RuntimeError as error:
-        raise OSError(
-            f"{address} cannot be served: it is taken, or not of this machine. Choose another "
-            "`--grpc-port`, or stop what uses it"
-        ) from error
+        raise unavailable(address, "--grpc-port", "it is taken") from error
+    return server
 
 
 class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):

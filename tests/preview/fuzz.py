@@ -1,6 +1,6 @@
 """Random requests to a server that must answer each of them, and not with a failure of its own.
 
-python -m tests.serving.fuzz 20000
+python -m tests.preview.fuzz 20000
 """
 
 import json
@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tensorflow.core.framework import tensor_pb2, types_pb2
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
-from tests.serving.server import predict_request, running
+from tests.preview.server import predict_request, running
 
 SETTINGS = {
     "database": None,

@@ -1,6 +1,6 @@
 """No request makes the server fail."""
 
-from tests.serving.fuzz import fuzz
+from tests.preview.fuzz import fuzz
 
 
 def test_random_requests_are_answered(server):

@@ -10,7 +10,7 @@ import threading
 import pytest
 from playwright.sync_api import expect, sync_playwright
 
-from tests.serving.server import running
+from tests.preview.server import running
 from zoo.evaluation.heat_map import merge_words
 
 CHROMIUM = pathlib.Path("/usr/bin/chromium")

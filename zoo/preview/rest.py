@@ -1,7 +1,5 @@
-import asyncio
 import json
 import logging
-import re
 import urllib.parse
 
 from google.protobuf import json_format
@@ -11,19 +9,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 from tensorflow_serving.apis import get_model_metadata_pb2, model_pb2
 
-from zoo.serving.preview import json_tensor
-from zoo.serving.preview.page_files import page_routes
-from zoo.serving.preview.refused import Refused, invalid
-
-# Of TF Serving's http_rest_api_util.cc.
-VERSION = r"(?:/versions/(?P<version>\d+)|/labels/(?P<label>[^/:]+))?"
-PREDICT = re.compile(
-    rf"/v1/models/(?P<name>[^/:]+){VERSION}:(?P<method>classify|regress|predict)", re.I
-)
-ABOUT = re.compile(rf"/v1/models(?:/(?P<name>[^/:]+))?{VERSION}(?P<metadata>/metadata)?", re.I)
-
-
-READING_TAKES = 30  # seconds; whoever sends half a request holds nobody up
+from zoo.preview import json_tensor
+from zoo.preview.http import ABOUT, PREDICT, error_response, read_body
+from zoo.preview.page_files import page_routes
+from zoo.preview.refused import Refused, invalid
 
 
 def make_app(models, queue, request_bytes):
@@ -79,34 +68,6 @@ def make_app(models, queue, request_bytes):
     methods = ["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"]
     routes = [*page_routes(sorted(models.versions)), Route("/{path:path}", api, methods=methods)]
     return Starlette(routes=routes)
-
-
-def error_response(code, message):
-    """An error as TF Serving's REST says it."""
-    body = json.dumps({"error": message})
-    return Response(body, code, media_type="application/json")
-
-
-async def read_body(request, most):
-    """The body of a request that is not too large; what is too much is read away and not kept."""
-    chunks, size = [], 0
-    try:
-        async with asyncio.timeout(READING_TAKES):
-            async for chunk in request.stream():
-                size += len(chunk)
-                if size <= most:
-                    chunks.append(chunk)
-                elif size > 16 * most:
-                    break
-    except TimeoutError:
-        raise Refused(
-            "DEADLINE_EXCEEDED", f"The request did not arrive within {READING_TAKES} s"
-        ) from None
-    if size > most:
-        raise Refused(
-            "RESOURCE_EXHAUSTED", f"A request must have at most {most} bytes", http_code=413
-        )
-    return b"".join(chunks)
 
 
 def _answer(model, body):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tensorflow.core.protobuf import meta_graph_pb2
 
-from zoo.serving.preview.json_tensor import decimal, read_predict, write_predictions
+from zoo.preview.json_tensor import decimal, read_predict, write_predictions
 
 # What the source's rules give: %g if that is the number, else all digits; and a point.
 DECIMALS = {

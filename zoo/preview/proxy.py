@@ -4,9 +4,9 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.routing import Route
 
-from zoo.serving.preview.page_files import page_routes
-from zoo.serving.preview.refused import Refused
-from zoo.serving.preview.rest import ABOUT, PREDICT, error_response, read_body
+from zoo.preview.http import ABOUT, PREDICT, error_response, read_body
+from zoo.preview.page_files import page_routes
+from zoo.preview.refused import Refused
 
 
 def make_proxy_app(upstream, names, request_bytes, timeout):

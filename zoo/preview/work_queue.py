@@ -1,7 +1,7 @@
 import asyncio
 import concurrent.futures
 
-from zoo.serving.preview.refused import Refused
+from zoo.preview.refused import Refused
 
 
 class WorkQueue:
