@@ -23,6 +23,7 @@ COMMANDS = {
     "plot": commands.plot,
     "check": commands.check,
     "serve": commands.serve,
+    "data-service": commands.data_service,
     "info": commands.info,
 }
 

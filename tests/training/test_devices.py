@@ -12,7 +12,7 @@ import time
 import numpy as np
 import pytest
 
-from tests.tools import ZOO, run_zoo
+from tests.tools import ZOO
 from tests.training.tools import SMALL, write_dictionary
 from zoo.training.checkpoints import Checkpoints
 from zoo.training.devices import cluster_around
@@ -151,11 +151,6 @@ def outcome(processes):
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    return write_dictionary(tmp_path_factory.mktemp("words"))
-
-
-@pytest.fixture(scope="module")
 def undisturbed(data, tmp_path_factory):
     run = tmp_path_factory.mktemp("runs") / "undisturbed"
     codes, printed, errors = outcome(start_workers(data, run))
@@ -234,6 +229,8 @@ def test_the_machines_that_the_environment_tells_of():
         {"TF_CONFIG": "{"},
         tf_config(hosts, type="worker", index=2),
         tf_config({"ps": ["a:1"], **hosts}, type="worker", index=0),
+        tf_config({"worker": "a:1"}, type="worker", index=0),
+        tf_config({"worker": ["a"]}, type="worker", index=0),
         tf_config(hosts),
     ):
         with pytest.raises(ValueError, match="TF_CONFIG must be .*Received: "):
@@ -259,8 +256,9 @@ def test_the_machines_of_a_slurm_job(monkeypatch):
         cluster_around(os.environ)
 
 
-def test_several_machines_have_to_be_named(tmp_path):
-    done = run_zoo("train", "pronounce", "--output", tmp_path / "run", "--strategy", "multiworker")
+def test_several_machines_have_to_be_named(tmp_path, zoo_here):
+    run = tmp_path / "run"
+    done = zoo_here("train", "pronounce", "--output", run, "--strategy", "multiworker")
     assert done.returncode == 1
     assert done.stderr.startswith("zoo: `--strategy multiworker` needs to know the machines")
     assert done.stderr.count("\n") == 1

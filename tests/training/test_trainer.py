@@ -183,6 +183,17 @@ def test_a_step_that_is_no_number_changes_nothing_and_is_counted(jit):
     assert float(loss) > 0
 
 
+def test_scheduled_sampling_counts_a_step_of_several_turns_once():
+    """From the third step on it would sample, and the losses be others."""
+    late = keras.optimizers.schedules.PiecewiseConstantDecay([2], [0.0, 1.0])
+    sizes = {"batch_tokens": 4, "effective_batch_tokens": 8}
+    one, other = trainer(sampling_probability=late), trainer(sampling_probability=late, **sizes)
+    assert (one.turns, other.turns) == (1, 2)
+    for _ in range(3):
+        close(other.step(BATCH)[0], one.step(BATCH)[0], 1e-4)
+    assert [int(count) for count in (*one.counts, *other.counts)] == [3, 3]
+
+
 REPLICAS = """
 import sys
 

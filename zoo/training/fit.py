@@ -62,6 +62,9 @@ class _Fit:
         self.run, self.settings, self.devices = run, run.config, run.devices
         self.checkpoints = run.checkpoints
         self.batches, self.metrics = batches, metrics
+        self.source = batches  # of an epoch's batches
+        if run.config.data_service:
+            self.source = _service(run, batches)
         order = sorted(range(len(dev.sources)), key=lambda i: len(dev.sources[i]))
         self.dev = dev._replace(
             sources=[dev.sources[i] for i in order], targets=[dev.targets[i] for i in order]
@@ -74,6 +77,7 @@ class _Fit:
         self.progress = Progress(run.config.epochs, len(batches), quiet=not run.is_chief)
         stored = self.checkpoints.read_state()
         if stored:
+            self._require_fit(stored[0])
             _assign(self.trainer.variables, stored[0])
             self.state = State(**stored[1])
             run.forget_after(self.state.epoch)
@@ -83,6 +87,18 @@ class _Fit:
             self.progress.keep(
                 f"going on at epoch {self.state.epoch + 1}, step {self.state.batch} of "
                 f"{len(batches)}"
+            )
+
+    def _require_fit(self, arrays):
+        wanted = [tuple(variable.shape) for variable in self.trainer.variables]
+        found = [array.shape for array in arrays]
+        if found != wanted:
+            pairs = zip(found, wanted, strict=False)
+            differing = [f"{a} for {b}" for a, b in pairs if a != b] or ["other variables"]
+            raise ValueError(
+                f"{self.run.path}: the checkpoints are of another vocabulary or model than "
+                f"pipeline.json. Received: weights of {differing[0]}. Bring back the pipeline.json "
+                "that the run began with, or choose another --output"
             )
 
     @property
@@ -114,7 +130,7 @@ class _Fit:
         saved, seconds = began, state.seconds
         loss, tokens = state.loss, state.tokens
         before = None  # what the step before this one tells; to wait for this one would cost time
-        for batch in self.batches.epoch(state.epoch, first=state.batch):
+        for batch in self.source.epoch(state.epoch, first=state.batch):
             more_loss, more_tokens, *news = self.trainer.step(batch, bool(self.received))
             loss, tokens = loss + more_loss, tokens + more_tokens  # nothing waits for them
             state.batch += 1
@@ -176,7 +192,8 @@ class _Fit:
         state.seconds += time.monotonic() - began
         self._tell(epoch, scores, is_best)
         begun = dataclasses.replace(state, epoch=epoch, batch=0, loss=0.0, tokens=0.0, bad_steps=0)
-        self._save(begun)
+        # No variable has changed since the last step was saved.
+        self.checkpoints.change_state(self.steps, **dataclasses.asdict(begun))
         return NOTHING_GETS_BETTER if self._is_stalled(epoch) else GO_ON
 
     def _tell(self, epoch, scores, is_best):
@@ -202,6 +219,12 @@ class _Fit:
     def _is_stalled(self, epoch):
         patience = self.settings.patience
         return bool(patience) and epoch - self.state.best_epoch >= patience
+
+
+def _service(run, batches):
+    from zoo.training.data_service import DataService  # brings gRPC into the process
+
+    return DataService(run.config.data_service, batches, run.path, run.devices.worker)
 
 
 def _tell_losses(pipeline, batches, progress):
