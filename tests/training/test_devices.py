@@ -222,6 +222,19 @@ def test_workers_that_train_on_other_things_are_told(data, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+def test_ctrl_c_ends_the_waiting_for_others(data, tmp_path):
+    """Who waits is said; no traceback, no run."""
+    other, alone = start_workers(data, tmp_path / "run")
+    other.kill()
+    other.communicate()
+    assert alone.stdout.readline().startswith("worker 1 waits for localhost:")
+    time.sleep(0.5)
+    alone.send_signal(signal.SIGINT)
+    _, errors = alone.communicate(timeout=60)
+    assert (alone.returncode, errors) == (-signal.SIGINT, "")
+    assert not (tmp_path / "run").exists()
+
+
 def tf_config(cluster, **task):
     return {"TF_CONFIG": json.dumps({"cluster": cluster, "task": task})}
 

@@ -43,8 +43,8 @@ class DataService:
             socket.create_connection((host, int(port)), timeout=10).close()
         except OSError as error:
             raise Failure(
-                f"`--data-service` {address}: no dispatcher answers there ({error})"
-                ". Start `zoo data-service dispatcher`, or leave the option out"
+                f"`--data-service` {address}: no dispatcher answers there ({error}). "
+                "Start `zoo data-service dispatcher`, or go without: --data-service None"
             ) from error
 
     def epoch(self, epoch, first=0):

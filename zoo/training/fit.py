@@ -6,6 +6,7 @@ import time
 from zoo.errors import Failure
 from zoo.evaluation.metrics import LOWER_IS_BETTER, evaluate
 from zoo.serving import Pipeline
+from zoo.training.data_service import DataService
 from zoo.training.progress import Progress, duration
 from zoo.training.trainer import Trainer
 
@@ -58,13 +59,14 @@ def fit(run, pipeline, batches, dev, metrics):
 
 class _Fit:
     def __init__(self, run, pipeline, batches, dev, metrics, received):
+        self.source = batches  # of an epoch's batches
+        if run.config.data_service:
+            address = run.config.data_service
+            self.source = DataService(address, batches, run.path, run.devices.worker)
         run.begin(pipeline, batches)
         self.run, self.settings, self.devices = run, run.config, run.devices
         self.checkpoints = run.checkpoints
         self.batches, self.metrics = batches, metrics
-        self.source = batches  # of an epoch's batches
-        if run.config.data_service:
-            self.source = _service(run, batches)
         order = sorted(range(len(dev.sources)), key=lambda i: len(dev.sources[i]))
         self.dev = dev._replace(
             sources=[dev.sources[i] for i in order], targets=[dev.targets[i] for i in order]
@@ -219,12 +221,6 @@ class _Fit:
     def _is_stalled(self, epoch):
         patience = self.settings.patience
         return bool(patience) and epoch - self.state.best_epoch >= patience
-
-
-def _service(run, batches):
-    from zoo.training.data_service import DataService  # brings gRPC into the process
-
-    return DataService(run.config.data_service, batches, run.path, run.devices.worker)
 
 
 def _tell_losses(pipeline, batches, progress):
