@@ -35,19 +35,28 @@ def dispatcher():
     process.wait()
 
 
-@pytest.fixture
-def worker(dispatcher):
-    """A function that starts one."""
-    started = []
+class Workers(list):
+    """Processes of the dispatcher's workers."""
 
-    def start_one():
-        started.append(start("worker", "--dispatcher", dispatcher, "--host", "localhost")[0])
-        return started[-1]
+    def __init__(self, dispatcher):
+        self.dispatcher = dispatcher
 
-    yield start_one
-    for process in started:
-        process.kill()
-        process.wait()
+    def start(self):
+        self.append(start("worker", "--dispatcher", self.dispatcher, "--host", "localhost")[0])
+        return self[-1]
+
+    def kill(self):
+        for process in self:
+            process.kill()
+            process.wait()
+        self.clear()
+
+
+@pytest.fixture(scope="module")
+def workers(dispatcher):
+    workers = Workers(dispatcher)
+    yield workers
+    workers.kill()
 
 
 def assert_same(batches, others):
@@ -58,13 +67,13 @@ def assert_same(batches, others):
             np.testing.assert_array_equal(batch[name], other[name])
 
 
-def test_its_batches_are_those_without_it_whoever_is_killed(dispatcher, worker, tmp_path, capfd):
+def test_its_batches_are_those_without_it_whoever_is_killed(dispatcher, workers, tmp_path, capfd):
     """An epoch, one that goes on in the middle, with other pieces; then a worker is killed."""
 
     def twice(epoch):
         return [ids + [4 + epoch] * len(ids) for ids in IDS], IDS
 
-    one = worker()
+    one = workers.start()
     service = DataService(dispatcher, BATCHES, tmp_path, patience=120, give_up=120)
     assert len(BATCHES) > 300
     assert_same(service.epoch(0), BATCHES.epoch(0))
@@ -74,17 +83,20 @@ def test_its_batches_are_those_without_it_whoever_is_killed(dispatcher, worker, 
     assert_same(other.epoch(1, first=200), resampled.epoch(1, first=200))
     assert capfd.readouterr().err == ""  # nothing was made here
 
-    worker()
+    workers.start()
     service = DataService(dispatcher, BATCHES, tmp_path, patience=0.5, give_up=120)
     came = service.epoch(1)
     begun = [next(came) for _ in range(20)]
+    workers.remove(one)
     one.kill()
+    one.wait()
     assert_same([*begun, *came], BATCHES.epoch(1))
     assert list((tmp_path / "batches").iterdir()) == []
 
 
-def test_its_losses_are_those_without_it(dispatcher, worker, tmp_path):
-    worker()
+def test_its_losses_are_those_without_it(dispatcher, workers, tmp_path):
+    if not workers:  # of the test before
+        workers.start()
     service = DataService(dispatcher, BATCHES, tmp_path, patience=120, give_up=120)
     losses = []
     for source in (BATCHES, service):
@@ -94,8 +106,9 @@ def test_its_losses_are_those_without_it(dispatcher, worker, tmp_path):
     assert losses[0][0] > 0
 
 
-def test_what_gives_nothing_is_told_in_bounded_time(dispatcher, tmp_path):
+def test_what_gives_nothing_is_told_in_bounded_time(dispatcher, workers, tmp_path):
     """A dispatcher without workers; then none."""
+    workers.kill()
     service = DataService(dispatcher, BATCHES, tmp_path, patience=0.5, give_up=2)
     began = time.monotonic()
     with pytest.raises(Failure, match="has given nothing for 2 seconds"):
@@ -122,9 +135,9 @@ def test_a_mistake_is_told_in_a_line(arguments, message, tmp_path, monkeypatch, 
 
 
 @pytest.mark.slow
-def test_a_run_with_it_and_without_it(dispatcher, worker, tmp_path):
+def test_a_run_with_it_and_without_it(dispatcher, workers, tmp_path):
     """The same weights to the last bit; and a worker that is asked to end does."""
-    one = worker()
+    one = workers.start()
     words = write_dictionary(tmp_path / "words")
     options = ["--data", words, "--epochs", 2, "--deterministic", *SMALL]
     states = []

@@ -29,6 +29,7 @@ def stop(data, run, signal_number, epochs):
             if values["epoch"] == epochs and values["batch"] >= 2:
                 break
         time.sleep(0.002)
+    assert time.time() < deadline
     process.send_signal(signal_number)
     output, errors = process.communicate(timeout=300)
     return process.returncode, output, errors
