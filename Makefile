@@ -90,6 +90,7 @@ format: install
 bench: install
 	$(BIN)/python bench/compare.py
 	$(BIN)/python bench/growth.py
+	$(BIN)/python bench/devices.py
 
 # For who has GPUs: trains, exports and measures on all of them.
 gpu-check: install

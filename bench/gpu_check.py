@@ -1,33 +1,52 @@
 """What only a machine with GPUs can show: `make gpu-check` there, and read what it prints.
 
-It trains two small models on all GPUs (a Transformer compiled by XLA in bfloat16; an LSTM whose
-encoder is cuDNN's, in float16), exports them while the GPUs are visible, has a process that sees no
-GPU give the same answers, and measures what a step takes on one GPU and on all.
+It measures what a step takes on one GPU and on all; then it trains two small models on all GPUs (a
+Transformer compiled by XLA in bfloat16; an LSTM whose encoder is cuDNN's, in float16), exports them
+while the GPUs are visible, and has a process that sees no GPU give the same answers.
 
 Without a GPU it says so and ends. `python bench/gpu_check.py --logical-cpus` goes through the same
 steps on two logical CPUs, which says that the steps work and nothing of GPUs.
 """
 
 import argparse
+import itertools
 import json
 import os
 import pathlib
 import random
+import statistics
 import subprocess
 import sys
 import tempfile
-import time
+
+from devices import recipe_config, step_times, two_logical_cpus
 
 HERE = pathlib.Path(__file__).resolve()
+NOTHING_FOUND = 3  # an exit code
+THEN = "--then"
 TRAININGS = {
-    "transformer": ["--model", "transformer", "--mixed-precision", "bfloat16", "--jit"],
-    "luong": ["--model", "luong", "--mixed-precision", "float16", "--recurrent-dropout", "0"],
+    "transformer": [
+        *("--model", "transformer", "--mixed-precision", "bfloat16", "--jit"),
+        *("--learning-rate", "7e-3"),
+    ],
+    "luong": [
+        *("--model", "luong", "--mixed-precision", "float16", "--recurrent-dropout", "0"),
+        *("--learning-rate", "1.5e-2"),
+    ],
 }
+# 200 sentences are learnt by heart in seconds.
 SMALL = {
-    "units": 64, "layers": 1, "epochs": 40, "vocabulary-size": 64, "dropout": 0.0,
-    "batch-tokens": 512, "num-buckets": 1, "learning-rate": 1e-2, "warmup-steps": 20,
-    "max-length": 24, "average": 1,
+    "units": 64, "layers": 1, "epochs": 20, "vocabulary-size": 46, "dropout": 0.0,
+    "label-smoothing": 0.0, "batch-tokens": 256, "num-buckets": 1, "warmup-steps": 10,
+    "max-length": 20, "average": 1, "beam-width": 2, "num-results": 2, "length-penalty": 0.0,
 }  # fmt: skip
+# Each sentence has a word of each, and in the other language the verb is the last.
+WORDS = (
+    ("Tom", "Ida", "She", "Eva"),
+    ("sees", "finds", "likes", "hears"),
+    ("a", "my", "no", "his"),
+    ("car", "boat", "house", "book"),
+)
 
 
 def main():
@@ -38,126 +57,90 @@ def main():
     if options.inside:
         return run_inside(options.inside, options.logical_cpus)
 
-    def inside(*words, **more):
+    def inside(*words, check=True):
         flags = ["--logical-cpus"] if options.logical_cpus else []
         command = [sys.executable, HERE, *flags, "--inside", *words]
-        return subprocess.run([str(w) for w in command], check=True, text=True, **more)
+        return subprocess.run([str(word) for word in command], check=check).returncode
 
-    found = json.loads(inside("devices", stdout=subprocess.PIPE).stdout)
-    kind = "logical CPUs, which stand in for GPUs" if options.logical_cpus else "GPUs"
-    print(f"{len(found)} {kind}: {', '.join(found)}")
-    if not found:
-        sys.exit("No GPU was found here, so that nothing was checked.")
+    code = inside("speed", check=False)
+    if code:
+        nothing = "No GPU was found here, so that nothing was checked."
+        sys.exit(nothing if code == NOTHING_FOUND else code)
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         write_sentences(folder / "data")
         for name, flags in TRAININGS.items():
             train_and_export(folder, name, flags, inside)
-    for count in sorted({1, len(found)}):
-        inside("speed", str(count))
+    print("All of it went well", "on logical CPUs: no GPU was used." * options.logical_cpus)
 
 
 def train_and_export(folder, name, flags, inside):
     """One model: trained on all devices, exported beside them, and run without them."""
-    run, model = folder / name, folder / "saved_models" / name
+    run, model, data = folder / name, folder / "saved_models" / name, folder / "data"
     sizes = [word for key, value in SMALL.items() for word in (f"--{key}", value)]
-    where = ["--data", folder / "data", "--source", "en", "--target", "de", "--output", run]
-    inside("zoo", "train", "translate", "--strategy", "mirrored", *where, *sizes, *flags)
+    where = ["--data", data, "--source", "en", "--target", "de", "--output", run]
+    train = ["train", "translate", "--strategy", "mirrored", *where, *sizes, *flags]
+    predict = ["predict", model, "--input", data / "val.en", "--output"]
+    here, there = folder / f"{name}.here", folder / f"{name}.there"
+    inside(*train, THEN, "export", run, "--output", model, THEN, *predict, here)
+
     lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     score = max(line["bleu"] for line in lines)
     assert score > 60, f"{name} has learnt nothing: BLEU {score:.1f}"
-    inside("zoo", "export", run, "--output", model)
     content = (model / "1" / "saved_model.pb").read_bytes()
     assert b"Cudnn" not in content, f"the export of {name} needs cuDNN"
-    texts = (folder / "data" / "val.en").read_text().splitlines()
-    predict = ["zoo", "predict", model, *texts, "--n-best", "2"]
-    here = inside(*predict, stdout=subprocess.PIPE).stdout
+    zoo = [sys.executable, "-c", "from zoo.cli import main; main()", *predict, there]
     blind = {**os.environ, "CUDA_VISIBLE_DEVICES": "-1"}
-    there = inside(*predict, stdout=subprocess.PIPE, env=blind).stdout
-    assert answers(here) == answers(there), f"{name} answers otherwise without GPUs"
-    print(f"{name}: BLEU {score:.1f}; exported; the same {len(texts)} answers without GPUs")
-
-
-def answers(printed):
-    """The best answer to each text, without its score, which differs in the last digits."""
-    return [line.split("\t")[2] for line in printed.splitlines()[::2]]
+    subprocess.run([str(word) for word in zoo], check=True, env=blind)
+    answers = there.read_text().splitlines()
+    assert answers == here.read_text().splitlines(), f"{name} answers otherwise without GPUs"
+    print(f"{name}: BLEU {score:.1f}; exported; the same {len(answers)} answers without GPUs")
 
 
 def write_sentences(folder):
-    """Made-up sentences, and the same in capitals."""
-    rng = random.Random(1)
-    words = [
-        "a",
-        "the",
-        "man",
-        "dog",
-        "cat",
-        "rides",
-        "sees",
-        "red",
-        "big",
-        "ball",
-        "two",
-        "and",
-        "on",
-        "car",
-    ]
+    """200 of the 256 that there are, and the same in capitals with the verb at the end."""
+    chosen = random.Random(1).sample(list(itertools.product(*WORDS)), 200)
+    texts = {
+        "en": [f"{who} {does} {how} {what}." for who, does, how, what in chosen],
+        "de": [f"{who} {how} {what} {does}.".upper() for who, does, how, what in chosen],
+    }
     folder.mkdir()
-    for split, count in {"train": 2000, "val": 20}.items():
-        lines = [" ".join(rng.choices(words, k=rng.randint(3, 8))) for _ in range(count)]
-        (folder / f"{split}.en").write_text("\n".join(lines) + "\n")
-        (folder / f"{split}.de").write_text("\n".join(lines).upper() + "\n")
+    for language, lines in texts.items():
+        for split, some in {"train": lines, "val": lines[:20]}.items():
+            (folder / f"{split}.{language}").write_text("\n".join(some) + "\n")
 
 
 def run_inside(words, logical_cpus):
     """What runs in a process of its own, on the devices that are to be checked."""
+    if logical_cpus:
+        two_logical_cpus()
+    if words == ["speed"]:
+        return measure(logical_cpus)
+    from zoo.cli import main as zoo
+
+    for is_then, command in itertools.groupby(words, lambda word: word == THEN):
+        if not is_then:
+            sys.argv = ["zoo", *command]
+            zoo()
+
+
+def measure(logical_cpus):
+    """What a step of the translation recipe takes on one device and on all, at its own size."""
     import tensorflow as tf
 
-    if logical_cpus:
-        (cpu,) = tf.config.list_physical_devices("CPU")
-        tf.config.set_logical_device_configuration(
-            cpu, [tf.config.LogicalDeviceConfiguration()] * 2
-        )
-    what, *words = words
-    if what == "zoo":
-        from zoo.cli import main as zoo
-
-        sys.argv = ["zoo", *words]
-        return zoo()
     kind = "CPU" if logical_cpus else "GPU"
     names = [device.name for device in tf.config.list_logical_devices(kind)]
-    if what == "devices":
-        return print(json.dumps(names))
-    return measure(names[: int(words[0])])
-
-
-def measure(names):
-    """What a step of the translation recipe takes, at the recipe's size."""
-    import numpy as np
-    import tensorflow as tf
-
-    import zoo
-    from recipes import translate
-    from zoo.training.trainer import Trainer
-
-    config = translate.Config(output="nowhere", effective_batch_tokens=4096 * len(names))
-    rng = np.random.default_rng(0)
-    shape = (config.update_tokens // 16, 16)
-    ids = rng.integers(3, config.vocabulary_size, size=shape, dtype="int32")
-    with tf.distribute.MirroredStrategy(names).scope():
-        sizes = (config.vocabulary_size, config.vocabulary_size)
-        model = zoo.Seq2Seq(*translate.transformer(*sizes, config), share_embeddings=True)
-        model({"source": ids[:2], "target": ids[:2]})
-        trainer = Trainer(model, config, 1000)
-    took = []
-    for _ in range(8):
-        began = time.perf_counter()
-        float(trainer.step({"source": ids, "target": ids})[0])
-        took.append(time.perf_counter() - began)
-    tokens = config.update_tokens / float(np.median(took[2:]))
-    print(
-        f"{len(names)} of them: {1e3 * np.median(took[2:]):.0f} ms a step, {tokens:,.0f} tokens/s"
-    )
+    stand_in = "logical CPUs, which stand in for GPUs" if logical_cpus else "GPUs"
+    print(f"{len(names)} {stand_in}: {', '.join(names)}")
+    if not names:
+        sys.exit(NOTHING_FOUND)
+    for count in sorted({1, len(names)}):
+        # On CPUs the sizes are small: their speed says nothing.
+        config = recipe_config(logical_cpus, effective_batch_tokens=4096 * count)
+        with tf.distribute.MirroredStrategy(names[:count]).scope():
+            seconds = statistics.median(step_times(config, 6))
+        tokens = config.update_tokens / seconds
+        print(f"{count} of them: {1e3 * seconds:.0f} ms a step, {tokens:,.0f} tokens/s")
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ COMMANDS = {
     "plot": commands.plot,
     "check": commands.check,
     "serve": commands.serve,
+    "data-service": commands.data_service,
     "info": commands.info,
 }
 # What starts without TensorFlow; the page before another server never needs it.

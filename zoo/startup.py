@@ -1,10 +1,12 @@
-"""How the command `zoo` starts: at once, and without TensorFlow's lines."""
+"""How the command `zoo` starts: at once, and without TensorFlow's lines or a Ctrl-C's traceback."""
 
 import contextlib
 import os
 import pathlib
+import signal
 import sys
 import tempfile
+import threading
 
 
 def is_command():
@@ -34,7 +36,7 @@ def quiet_command():
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # and later ones: what matters is raised
     sys.stderr.flush()
     kept = os.dup(2)
-    with tempfile.TemporaryFile() as lines:
+    with tempfile.TemporaryFile() as lines, ctrl_c_ends():
         os.dup2(lines.fileno(), 2)
         try:
             yield
@@ -45,3 +47,18 @@ def quiet_command():
         finally:
             os.dup2(kept, 2)
             os.close(kept)
+
+
+@contextlib.contextmanager
+def ctrl_c_ends():
+    """Within it Ctrl-C ends the process at once: Python would hear of it when all is over."""
+    handler = signal.getsignal(signal.SIGINT)
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or handler is not signal.default_int_handler:
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)

@@ -52,7 +52,7 @@ def train(spec):
 
     def work():
         for batch in tensors:
-            loss, _ = trainer.step(batch)
+            loss, *_ = trainer.step(batch)
         float(loss)
         return {"tokens": worker.target_tokens(batches)}
 

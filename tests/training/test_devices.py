@@ -12,7 +12,7 @@ import time
 import numpy as np
 import pytest
 
-from tests.tools import ZOO, run_zoo
+from tests.tools import ZOO
 from tests.training.tools import SMALL, write_dictionary
 from zoo.training.checkpoints import Checkpoints
 from zoo.training.devices import cluster_around
@@ -20,6 +20,7 @@ from zoo.training.devices import cluster_around
 ROOT = pathlib.Path(__file__).parents[2]
 
 # Twenty steps of the translate recipe, without what is drawn, and the weights before and after.
+# One device goes on to take the same steps in two turns.
 STEPS = """
 import dataclasses
 import itertools
@@ -28,7 +29,7 @@ import sys
 import numpy as np
 import tensorflow as tf
 
-kind, data, output, model = sys.argv[1:]
+kind, data, folder, model = sys.argv[1:]
 if kind == "mirrored":
     (cpu,) = tf.config.list_physical_devices("CPU")
     tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
@@ -42,32 +43,40 @@ from zoo.data import Batches, load_examples
 from zoo.training.run import Run
 from zoo.training.trainer import Trainer
 
-config = translate.Config(
-    output=output, data=data, source="en", target="de", model=model, units=16, layers=1,
-    dropout=0.0, recurrent_dropout=0.0, vocabulary_size=48, learning_rate=0.6, warmup_steps=0,
-    decay="constant", batch_tokens=128 if kind == "turns" else 256, effective_batch_tokens=256,
-)
-texts = load_examples(data, "train", "en", "de")
-run = Run(config, "translate", {"train": texts})
-pipeline = run.pipeline(lambda: translate.build(config, *texts.pairs()))
-sides = (pipeline.source_tokenizer, pipeline.target_tokenizer)
-batches = Batches(
-    *[tokenizer.tokenize(side).to_list() for tokenizer, side in zip(sides, texts.pairs())],
-    batch_tokens=config.update_tokens, num_buckets=3, seed=1,
-)
-with taken.strategy.scope():
-    optimizer = keras.optimizers.SGD(config.learning_rate)
-trainer = Trainer(pipeline.model, config, 100, optimizer)
-with_adam = Trainer(pipeline.model, dataclasses.replace(config, learning_rate=2e-3), 100)
-assert trainer.turns == (2 if kind == "turns" else 1)
-first20 = list(itertools.islice(itertools.chain(*map(batches.epoch, range(9))), 20))
-before = [weight.numpy() for weight in pipeline.model.weights]
-losses = [float(trainer.step(batch)[0]) for batch in first20]
-after = [weight.numpy() for weight in pipeline.model.weights]
-losses += [float(with_adam.step(batch)[0]) for batch in first20]
-if taken.is_chief:
-    moved = [abs(a - b).max() for a, b in zip(after, before)]
-    np.savez(output, *after, losses=losses, moved=moved)
+
+def run(name):
+    output = f"{folder}/{name}.npz"
+    config = translate.Config(
+        output=output, data=data, source="en", target="de", model=model, units=16, layers=1,
+        dropout=0.0, recurrent_dropout=0.0, vocabulary_size=48, learning_rate=0.6, warmup_steps=0,
+        decay="constant", batch_tokens=128 if name == "turns" else 256, effective_batch_tokens=256,
+    )
+    texts = load_examples(data, "train", "en", "de")
+    pipeline = Run(config, "translate", {"train": texts}).pipeline(
+        lambda: translate.build(config, *texts.pairs())
+    )
+    sides = (pipeline.source_tokenizer, pipeline.target_tokenizer)
+    batches = Batches(
+        *[tokenizer.tokenize(side).to_list() for tokenizer, side in zip(sides, texts.pairs())],
+        batch_tokens=config.update_tokens, num_buckets=3, seed=1,
+    )
+    with taken.strategy.scope():
+        optimizer = keras.optimizers.SGD(config.learning_rate)
+    trainer = Trainer(pipeline.model, config, 100, optimizer)
+    with_adam = Trainer(pipeline.model, dataclasses.replace(config, learning_rate=2e-3), 100)
+    assert trainer.turns == (2 if name == "turns" else 1)
+    first20 = list(itertools.islice(itertools.chain(*map(batches.epoch, range(9))), 20))
+    before = [weight.numpy() for weight in pipeline.model.weights]
+    losses = [float(trainer.step(batch)[0]) for batch in first20]
+    after = [weight.numpy() for weight in pipeline.model.weights]
+    losses += [float(with_adam.step(batch)[0]) for batch in first20]
+    if taken.is_chief:
+        moved = [abs(a - b).max() for a, b in zip(after, before)]
+        np.savez(output, *after, losses=losses, moved=moved)
+
+
+for name in ["one", "turns"] if kind == "one" else [kind]:
+    run(name)
 """
 
 
@@ -108,18 +117,17 @@ def environments(count=2):
 @pytest.mark.parametrize("model", ["transformer", pytest.param("luong", marks=pytest.mark.slow)])
 def test_the_weights_do_not_depend_on_what_computes_them(model, tmp_path):
     data = write_sentences(tmp_path / "data")
-    saved = {}
-    for kind in ("one", "turns", "mirrored", "workers"):
-        saved[kind] = tmp_path / f"{kind}.npz"
-        command = [sys.executable, "-c", STEPS, kind, data, saved[kind], model]
+    for kind in ("one", "mirrored", "workers"):
+        command = [sys.executable, "-c", STEPS, kind, data, tmp_path, model]
         surroundings = environments() if kind == "workers" else [None]
         processes = [subprocess.Popen(command, cwd=ROOT, env=env) for env in surroundings]
         assert [process.wait(timeout=300) for process in processes] == [0] * len(processes)
-    one, *others = (np.load(path) for path in saved.values())
+    kinds = ("one", "turns", "mirrored", "workers")
+    one, *others = (np.load(tmp_path / f"{kind}.npz") for kind in kinds)
     # A bias of keys changes no softmax.
     assert ((one["moved"] > 5e-4) | (one["moved"] < 1e-7)).all(), one["moved"]
     assert (one["moved"] > 1e-2).mean() > 0.9
-    for kind, other in zip(list(saved)[1:], others, strict=True):
+    for kind, other in zip(kinds[1:], others, strict=True):
         for name in set(one.files) - {"losses", "moved"}:
             np.testing.assert_allclose(other[name], one[name], rtol=0, atol=1e-5, err_msg=kind)
         np.testing.assert_allclose(other["losses"], one["losses"], rtol=1e-4, err_msg=kind)
@@ -148,11 +156,6 @@ def outcome(processes):
     """Exit codes, and what each wrote to stdout and to stderr."""
     written = [process.communicate(timeout=240) for process in processes]
     return [process.returncode for process in processes], *zip(*written, strict=True)
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    return write_dictionary(tmp_path_factory.mktemp("words"))
 
 
 @pytest.fixture(scope="module")
@@ -219,6 +222,19 @@ def test_workers_that_train_on_other_things_are_told(data, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+def test_ctrl_c_ends_the_waiting_for_others(data, tmp_path):
+    """Who waits is said; no traceback, no run."""
+    other, alone = start_workers(data, tmp_path / "run")
+    other.kill()
+    other.communicate()
+    assert alone.stdout.readline().startswith("worker 1 waits for localhost:")
+    time.sleep(0.5)
+    alone.send_signal(signal.SIGINT)
+    _, errors = alone.communicate(timeout=60)
+    assert (alone.returncode, errors) == (-signal.SIGINT, "")
+    assert not (tmp_path / "run").exists()
+
+
 def tf_config(cluster, **task):
     return {"TF_CONFIG": json.dumps({"cluster": cluster, "task": task})}
 
@@ -234,6 +250,8 @@ def test_the_machines_that_the_environment_tells_of():
         {"TF_CONFIG": "{"},
         tf_config(hosts, type="worker", index=2),
         tf_config({"ps": ["a:1"], **hosts}, type="worker", index=0),
+        tf_config({"worker": "a:1"}, type="worker", index=0),
+        tf_config({"worker": ["a"]}, type="worker", index=0),
         tf_config(hosts),
     ):
         with pytest.raises(ValueError, match="TF_CONFIG must be .*Received: "):
@@ -259,8 +277,9 @@ def test_the_machines_of_a_slurm_job(monkeypatch):
         cluster_around(os.environ)
 
 
-def test_several_machines_have_to_be_named(tmp_path):
-    done = run_zoo("train", "pronounce", "--output", tmp_path / "run", "--strategy", "multiworker")
+def test_several_machines_have_to_be_named(tmp_path, zoo_here):
+    run = tmp_path / "run"
+    done = zoo_here("train", "pronounce", "--output", run, "--strategy", "multiworker")
     assert done.returncode == 1
     assert done.stderr.startswith("zoo: `--strategy multiworker` needs to know the machines")
     assert done.stderr.count("\n") == 1

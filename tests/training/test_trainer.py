@@ -183,37 +183,57 @@ def test_a_step_that_is_no_number_changes_nothing_and_is_counted(jit):
     assert float(loss) > 0
 
 
+def test_scheduled_sampling_counts_a_step_of_several_turns_once():
+    """From the third step on it would sample, and the losses be others."""
+    late = keras.optimizers.schedules.PiecewiseConstantDecay([2], [0.0, 1.0])
+    sizes = {"batch_tokens": 4, "effective_batch_tokens": 8}
+    one, other = trainer(sampling_probability=late), trainer(sampling_probability=late, **sizes)
+    assert (one.turns, other.turns) == (1, 2)
+    for _ in range(3):
+        close(other.step(BATCH)[0], one.step(BATCH)[0], 1e-4)
+    assert [int(count) for count in (*one.counts, *other.counts)] == [3, 3]
+
+
 REPLICAS = """
 import sys
 
 import numpy as np
 import tensorflow as tf
 
-count = int(sys.argv[1])
 (cpu,) = tf.config.list_physical_devices("CPU")
 tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
 from tests.training.test_trainer import BATCH, NEVER, trainer
 
-devices = [f"CPU:{i}" for i in range(count)]
-strategy = tf.distribute.MirroredStrategy(devices) if count > 1 else tf.distribute.get_strategy()
-with strategy.scope():
+with tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]).scope():
     one = trainer(clip_norm=0.5, sampling_probability=NEVER)
 sums = [[float(value) for value in one.step(BATCH)] for _ in range(3)]
-np.savez(sys.argv[2], *[v.numpy() for v in one.model.weights], sums=sums)
+np.savez(sys.argv[1], *[v.numpy() for v in one.model.weights], sums)
 """
+
+
+def steps_on_one_device(**settings):
+    """Weights after three steps, and what the steps told."""
+    one = trainer(clip_norm=0.5, **settings)
+    one.parts = 1
+    sums = [[float(value) for value in one.step(BATCH)] for _ in range(3)]
+    return [*[v.numpy() for v in one.model.weights], np.array(sums)]
+
+
+def steps_elsewhere(script, tmp_path):
+    """The same, of a script in a process of its own."""
+    saved = tmp_path / "saved.npz"
+    command = [sys.executable, "-c", script, str(saved)]
+    subprocess.run(command, check=True, cwd=pathlib.Path(__file__).parents[2])
+    return list(np.load(saved).values())
 
 
 def test_two_replicas_do_what_one_does(tmp_path):
     """Rows of a batch on two logical devices, unequally many: the same losses and weights."""
-    saved = []
-    for count in (1, 2):
-        saved.append(tmp_path / f"{count}.npz")
-        command = [sys.executable, "-c", REPLICAS, str(count), str(saved[-1])]
-        subprocess.run(command, check=True, cwd=pathlib.Path(__file__).parents[2])
-    one, two = (np.load(path) for path in saved)
-    for name in one.files:
-        np.testing.assert_allclose(two[name], one[name], rtol=1e-4, atol=1e-5)
-    (count,) = [one[name] for name in one.files if one[name].dtype == "int32"]
+    one = steps_on_one_device(sampling_probability=NEVER)
+    two = steps_elsewhere(REPLICAS, tmp_path)
+    for a, b in zip(two, one, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+    (count,) = [array for array in two if array.dtype == "int32"]
     assert count == 3  # steps that scheduled sampling has seen
 
 
@@ -223,31 +243,24 @@ import sys
 import numpy as np
 import tensorflow as tf
 
-cores = int(sys.argv[1])
 tf.config.threading.set_intra_op_parallelism_threads(1)
-tf.config.threading.set_inter_op_parallelism_threads(cores)
+tf.config.threading.set_inter_op_parallelism_threads(5)
 from tests.training.test_trainer import BATCH, NEVER, trainer
 
 assert trainer(sampling_probability=NEVER).parts == 1
 one = trainer(clip_norm=0.5)
-assert one.parts == cores
+assert one.parts == 5
 sums = [[float(value) for value in one.step(BATCH)] for _ in range(3)]
-np.savez(sys.argv[2], *[v.numpy() for v in one.model.weights], sums=sums)
+np.savez(sys.argv[1], *[v.numpy() for v in one.model.weights], sums)
 """
 
 
 def test_cores_that_share_a_batch_do_what_one_does(tmp_path):
     """Also where there are fewer rows than cores."""
-    saved = []
-    for cores in (1, 5):
-        saved.append(tmp_path / f"{cores}.npz")
-        command = [sys.executable, "-c", PARTS, str(cores), str(saved[-1])]
-        subprocess.run(command, check=True, cwd=pathlib.Path(__file__).parents[2])
-    one, *others = (np.load(path) for path in saved)
-    assert len(one.files) > 10
-    for other in others:
-        for name in one.files:
-            np.testing.assert_allclose(other[name], one[name], rtol=1e-4, atol=1e-5)
+    one, five = steps_on_one_device(), steps_elsewhere(PARTS, tmp_path)
+    assert len(one) > 10
+    for a, b in zip(five, one, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
 
 
 def test_settings_that_cannot_be():

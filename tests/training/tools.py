@@ -1,6 +1,12 @@
-"""A dictionary of made-up words, small enough to train on in seconds."""
+"""A dictionary of made-up words, small enough to train on in seconds, and a run on it."""
 
+import json
 import random
+
+import numpy as np
+import pytest
+
+from zoo.training.checkpoints import Checkpoints
 
 SOUNDS = {"a": "AA", "b": "B", "c": "K", "d": "D", "e": "EH", "f": "F", "ch": "CH"}
 
@@ -39,3 +45,34 @@ SMALL = [
     *("--warmup-steps", "10"),
     *("--average", "2"),
 ]
+
+EPOCHS = 3
+
+
+def train_command(data, run):
+    """Trains on them, with a checkpoint after each step."""
+    options = ["--data", data, "--epochs", EPOCHS, "--save-minutes", 0, *SMALL]
+    return ["train", "pronounce", "--output", run, *options]
+
+
+def metrics(run):
+    """What a run has logged: a dict for each epoch."""
+    file = run / "metrics.jsonl"
+    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+
+def read(run, name):
+    """The newest state, or what has another name."""
+    checkpoints = Checkpoints(run)
+    return checkpoints.read_state() if name == "state" else checkpoints.read(name)
+
+
+def assert_same(run, whole):
+    for ours, theirs in zip(metrics(run), metrics(whole), strict=True):
+        for name in ("epoch", "step", "wer", "per", "learning_rate"):
+            assert ours[name] == pytest.approx(theirs[name], abs=1e-9), name
+        assert ours["loss"] == pytest.approx(theirs["loss"], rel=1e-5)
+    for name in ("best", "state"):
+        arrays, others = read(run, name)[0], read(whole, name)[0]
+        for array, other in zip(arrays, others, strict=True):
+            np.testing.assert_allclose(array, other, rtol=1e-4, atol=1e-5)

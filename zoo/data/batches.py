@@ -1,7 +1,10 @@
+import functools
 import hashlib
 
 import numpy as np
 import tensorflow as tf
+
+from zoo.data.packed import batch_of, pack, side_of
 
 
 class Batches:
@@ -97,29 +100,35 @@ class Batches:
                 plan.append((width, shuffled[i : i + rows]))
         return [plan[i] for i in rng.permutation(len(plan))]
 
-    def batch(self, width, indices, examples=None):
-        sources, targets = examples or (self.sources, self.targets)
-        rows = self.rows(width)
-        if examples:  # which may be longer: of the next bucket, or of some more for XLA's sake
-            longest = max(max(len(sources[i]), len(targets[i]) + 1) for i in indices)
-            wider = [w for w in self.buckets if w >= max(width, longest)]
-            width = min(wider, default=-(-longest // 16) * 16)
-        source = np.zeros((rows, width), "int32")
-        target = np.zeros((rows, width + 1), "int32")
-        for row, i in enumerate(indices):
-            one, other = sources[i], [self.start_id, *targets[i], self.end_id]
-            source[row, : len(one)] = one
-            target[row, : len(other)] = other
-        return {"source": source, "target": target}
+    def packed(self, epoch):
+        """The epoch as `pack` has it: a vector of int32 and its layout."""
+        if not self.resample:
+            plan = [(self.rows(width), width, members) for width, members in self.plan(epoch)]
+            return pack(*self._sides, plan)
+        source, target = self._sides_of(*self.resample(epoch))
+        lengths, plan = np.maximum(source.lengths, target.lengths - 1), []
+        for width, members in self.plan(epoch):
+            # They may be longer: of the next bucket, or of some more for XLA's sake.
+            longest = max(width, lengths[members].max())
+            wider = [w for w in self.buckets if w >= longest]
+            plan.append((self.rows(width), min(wider, default=-(-longest // 16) * 16), members))
+        return pack(source, target, plan)
+
+    @functools.cached_property
+    def _sides(self):
+        return self._sides_of(self.sources, self.targets)
+
+    def _sides_of(self, sources, targets):
+        targets = [[self.start_id, *ids, self.end_id] for ids in targets]
+        return side_of(sources), side_of(targets)
 
     def epoch(self, epoch, first=0):
         """The batches of an epoch from the first-th on, prefetched, as a tf.data.Dataset."""
-        ids = tf.TensorSpec((None, None), tf.int32)
-        examples = self.resample(epoch) if self.resample else None
-        dataset = tf.data.Dataset.from_generator(
-            lambda: (self.batch(*entry, examples) for entry in self.plan(epoch)[first:]),
-            output_signature={"source": ids, "target": ids},
-        )
+        vector, layout = self.packed(epoch)
+        with tf.device("CPU:0"):
+            vector = tf.constant(vector)
+        numbers = tf.data.Dataset.range(first, layout.count, output_type=tf.int32)
+        dataset = numbers.map(lambda number: batch_of(vector, layout, number))
         return dataset.prefetch(tf.data.AUTOTUNE)
 
 

@@ -12,6 +12,7 @@ class Checkpoints:
     """The weights and states in a run's folder, each file whole or not there at all.
 
         state-N.npz  all that a training goes on from after N steps, the last few of them
+        state-N.json the plain data in it, where that alone has changed since
         epoch-N.npz  the weights after the last few epochs, which are averaged
         best.npz     the averaged weights with the best score
 
@@ -55,20 +56,33 @@ class Checkpoints:
         arrays = [np.asarray(v.value) for v in variables]
         if not all(np.isfinite(array).all() for array in arrays):
             return
+        self._note(steps).unlink(missing_ok=True)
         self._write(f"state-{steps:08d}", arrays, state)
         for name in self.states()[self.keep :]:
-            (self.path / f"{name}.npz").unlink()
+            for path in self.path.glob(f"{name}.*"):
+                path.unlink()
+
+    def change_state(self, steps, **state):
+        """Gives the kept state after so many steps other plain data."""
+        if self._note(steps).with_suffix(".npz").exists():
+            write(self._note(steps), json.dumps(state).encode())
+
+    def _note(self, steps):
+        return self.path / f"state-{steps:08d}.json"
 
     def read_state(self):
         """The arrays and the state to go on from, or None; a damaged one is passed over."""
         names = self.states()
         for name in names:
             try:
-                return self.read(name)
+                arrays, state = self.read(name)
             except ValueError as error:
                 if name == names[-1]:
                     raise
                 print(f"zoo: {error}; going on from the one before it", file=sys.stderr)
+                continue
+            note = self.path / f"{name}.json"
+            return arrays, json.loads(note.read_text()) if note.exists() else state
         return None
 
     def save_epoch(self, epoch, weights):

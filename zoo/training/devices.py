@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from zoo.errors import Failure, first_line
+from zoo.startup import ctrl_c_ends
 
 
 class Devices(NamedTuple):
@@ -161,6 +162,10 @@ def _cluster_of_tf_config(text):
         kind, index = task["type"], int(task["index"])
         if not set(jobs) <= {"chief", "worker"}:
             raise ValueError(f"there is {sorted(set(jobs) - {'chief', 'worker'})} in it")
+        for address in (address for job in jobs.values() for address in job):
+            host, _, port = str(address).rpartition(":")
+            if not (host and port.isdecimal()):
+                raise ValueError(f"{address!r} is no HOST:PORT")
         before = jobs.get("chief", []) if kind == "worker" else []
         if not 0 <= index < len(jobs[kind]):
             raise ValueError(f"there is no {kind} {index}")
@@ -172,11 +177,14 @@ def _cluster_of_tf_config(text):
 def _join(cluster):
     """Meets the other workers, which may take until all of them are up."""
     spec = tf.train.ClusterSpec({"worker": cluster.addresses})
+    others = [a for i, a in enumerate(cluster.addresses) if i != cluster.worker]
+    print(f"worker {cluster.worker} waits for {', '.join(others)}", flush=True)
     resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
         spec, task_type="worker", task_id=cluster.worker, rpc_layer="grpc"
     )
     try:
-        strategy = tf.distribute.MultiWorkerMirroredStrategy(cluster_resolver=resolver)
+        with ctrl_c_ends():
+            strategy = tf.distribute.MultiWorkerMirroredStrategy(cluster_resolver=resolver)
     except (RuntimeError, tf.errors.OpError) as error:
         reason = first_line(error)
         raise ValueError(

@@ -6,6 +6,7 @@ import time
 from zoo.errors import Failure
 from zoo.evaluation.metrics import LOWER_IS_BETTER, evaluate
 from zoo.serving import Pipeline
+from zoo.training.data_service import DataService
 from zoo.training.progress import Progress, duration
 from zoo.training.trainer import Trainer
 
@@ -58,6 +59,10 @@ def fit(run, pipeline, batches, dev, metrics):
 
 class _Fit:
     def __init__(self, run, pipeline, batches, dev, metrics, received):
+        self.source = batches  # of an epoch's batches
+        if run.config.data_service:
+            address = run.config.data_service
+            self.source = DataService(address, batches, run.path, run.devices.worker)
         run.begin(pipeline, batches)
         self.run, self.settings, self.devices = run, run.config, run.devices
         self.checkpoints = run.checkpoints
@@ -74,6 +79,7 @@ class _Fit:
         self.progress = Progress(run.config.epochs, len(batches), quiet=not run.is_chief)
         stored = self.checkpoints.read_state()
         if stored:
+            self._require_fit(stored[0])
             _assign(self.trainer.variables, stored[0])
             self.state = State(**stored[1])
             run.forget_after(self.state.epoch)
@@ -83,6 +89,18 @@ class _Fit:
             self.progress.keep(
                 f"going on at epoch {self.state.epoch + 1}, step {self.state.batch} of "
                 f"{len(batches)}"
+            )
+
+    def _require_fit(self, arrays):
+        wanted = [tuple(variable.shape) for variable in self.trainer.variables]
+        found = [array.shape for array in arrays]
+        if found != wanted:
+            pairs = zip(found, wanted, strict=False)
+            differing = [f"{a} for {b}" for a, b in pairs if a != b] or ["other variables"]
+            raise ValueError(
+                f"{self.run.path}: the checkpoints are of another vocabulary or model than "
+                f"pipeline.json. Received: weights of {differing[0]}. Bring back the pipeline.json "
+                "that the run began with, or choose another --output"
             )
 
     @property
@@ -114,7 +132,7 @@ class _Fit:
         saved, seconds = began, state.seconds
         loss, tokens = state.loss, state.tokens
         before = None  # what the step before this one tells; to wait for this one would cost time
-        for batch in self.batches.epoch(state.epoch, first=state.batch):
+        for batch in self.source.epoch(state.epoch, first=state.batch):
             more_loss, more_tokens, *news = self.trainer.step(batch, bool(self.received))
             loss, tokens = loss + more_loss, tokens + more_tokens  # nothing waits for them
             state.batch += 1
@@ -176,7 +194,8 @@ class _Fit:
         state.seconds += time.monotonic() - began
         self._tell(epoch, scores, is_best)
         begun = dataclasses.replace(state, epoch=epoch, batch=0, loss=0.0, tokens=0.0, bad_steps=0)
-        self._save(begun)
+        # No variable has changed since the last step was saved.
+        self.checkpoints.change_state(self.steps, **dataclasses.asdict(begun))
         return NOTHING_GETS_BETTER if self._is_stalled(epoch) else GO_ON
 
     def _tell(self, epoch, scores, is_best):

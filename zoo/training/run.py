@@ -1,6 +1,7 @@
 import dataclasses
 import fcntl
 import hashlib
+import inspect
 import json
 import os
 import pathlib
@@ -21,7 +22,7 @@ from zoo.training.devices import current
 from zoo.training.settings import Settings
 
 # Options that a run can go on with in another way than it began.
-MAY_CHANGE = ("output", "epochs", "patience", "save_minutes", "keep", "strategy")
+MAY_CHANGE = ("output", "epochs", "patience", "save_minutes", "keep", "strategy", "data_service")
 
 
 class Run:
@@ -130,8 +131,8 @@ class Run:
             before = read_about(self.path).get("fingerprint")
             if before not in (None, batches.fingerprint):
                 raise ValueError(
-                    f"{self.path} was begun with other data: {self.config.data} has changed. "
-                    "Choose another --output"
+                    f"{self.path} was begun with other data or another vocabulary: "
+                    f"{self.config.data} or pipeline.json has changed. Choose another --output"
                 )
             self._note_config()
             return
@@ -197,10 +198,16 @@ def read_about(path):
 
 
 def stored_config(cls, path):
-    """The config of the run in a folder, or None where there is no run of such a config."""
+    """The config of the run in a folder, or None where it has options that are no more."""
     if not (pathlib.Path(path) / "run.json").exists():
         return None
-    config = read_about(path)["config"]
+    about, recipe = read_about(path), pathlib.Path(inspect.getfile(cls)).stem
+    if about["recipe"] != recipe:
+        raise ValueError(
+            f"{path} holds a run of the recipe {about['recipe']}. Received: {recipe}. Choose "
+            "another --output"
+        )
+    config = about["config"]
     names = {field.name for field in dataclasses.fields(cls)}
     return cls(**{**config, "output": path}) if set(config) <= names else None
 

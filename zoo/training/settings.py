@@ -66,6 +66,8 @@ class Settings:
     """Minutes between checkpoints; there is one after each epoch anyway."""
     keep: int = 2
     """Checkpoints to keep: where the last one is damaged, the one before it serves."""
+    data_service: str | None = None
+    """HOST:PORT of a dispatcher whose workers make the batches (`zoo data-service`)."""
     seed: int = 1
     """Of weights, dropout and the order of examples."""
     deterministic: bool = False
@@ -79,6 +81,9 @@ class Settings:
             self.require(name, getattr(self, name) > 0, "above 0")
         for name in ("warmup_steps", "consistency", "patience", "save_minutes", "seed"):
             self.require(name, getattr(self, name) >= 0, "0 or more")
+        host, _, port = (self.data_service or "localhost:1").rpartition(":")
+        right = bool(host) and port.isdecimal() and 0 < int(port) < 65536
+        self.require("data_service", right, "HOST:PORT")
         enough = self.effective_batch_tokens is None or self.effective_batch_tokens >= 1
         self.require("effective_batch_tokens", enough, "at least 1")
         self.require("label_smoothing", 0 <= self.label_smoothing < 1, "in [0, 1)")

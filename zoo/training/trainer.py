@@ -39,12 +39,10 @@ class Trainer:
         share = settings.update_tokens / self.devices.replicas
         self.turns = max(1, math.ceil(share / settings.batch_tokens))
         self.parts = _parts(self.strategy, settings, model)
-        if self.turns > 1 and _counts_steps(model):
-            raise ValueError(
-                "Scheduled sampling counts the times that it is called, once a step: leave out "
-                "--effective-batch-tokens. Received: "
-                f"effective_batch_tokens={settings.effective_batch_tokens}"
-            )
+        # Scheduled sampling counts the times that it is called.
+        self.counts = [
+            layer.iterations for layer in _samplings(model) if hasattr(layer, "iterations")
+        ]
         self.schedule = Warmup(
             settings.learning_rate, settings.warmup_steps, settings.decay, total_steps
         )
@@ -123,7 +121,11 @@ class Trainer:
         if self.turns == 1:
             return self._gradients_of(batch, share)
 
+        counts = [tf.identity(count.value) for count in self.counts]
+
         def turn(i, gradients, total):
+            for count, before in zip(self.counts, counts, strict=True):
+                count.assign(before)  # all turns are one step
             rows = {
                 name: tf.reshape(ids, (-1, self.turns, tf.shape(ids)[1]))[:, i]
                 for name, ids in batch.items()
@@ -237,16 +239,16 @@ def _parts(strategy, settings, model):
     for Luong's LSTM, 111 instead of 129 for a Transformer of three layers.)
     """
     threads = tf.config.threading
-    if strategy.num_replicas_in_sync > 1 or settings.jit or has_gpu() or _counts_steps(model):
+    if strategy.num_replicas_in_sync > 1 or settings.jit or has_gpu() or _samplings(model):
         return 1
     if threads.get_intra_op_parallelism_threads() != 1:
         return 1
     return min(threads.get_inter_op_parallelism_threads() or _cores(), 8)
 
 
-def _counts_steps(model):
+def _samplings(model):
     layers = model._flatten_layers()  # private in Keras, and the only way to find them all
-    return any(isinstance(layer, ScheduledSampling) for layer in layers)
+    return [layer for layer in layers if isinstance(layer, ScheduledSampling)]
 
 
 def _cores():
