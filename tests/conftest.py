@@ -1,5 +1,9 @@
 import os
 import pathlib
+import signal
+
+# What a shell starts in the background ignores Ctrl-C, and so would all that the tests start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 # Prepared data sets of the tests: not in the user's folder, and one for each worker.

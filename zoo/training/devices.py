@@ -178,12 +178,12 @@ def _join(cluster):
     """Meets the other workers, which may take until all of them are up."""
     spec = tf.train.ClusterSpec({"worker": cluster.addresses})
     others = [a for i, a in enumerate(cluster.addresses) if i != cluster.worker]
-    print(f"worker {cluster.worker} waits for {', '.join(others)}", flush=True)
     resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
         spec, task_type="worker", task_id=cluster.worker, rpc_layer="grpc"
     )
     try:
         with ctrl_c_ends():
+            print(f"worker {cluster.worker} waits for {', '.join(others)}", flush=True)
             strategy = tf.distribute.MultiWorkerMirroredStrategy(cluster_resolver=resolver)
     except (RuntimeError, tf.errors.OpError) as error:
         reason = first_line(error)
