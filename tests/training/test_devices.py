@@ -192,6 +192,7 @@ def test_a_worker_that_is_killed_ends_the_others_and_all_go_on(
     assert codes[victim] == -number
     assert codes[1 - victim] == 1
     assert "has lost the others" in errors[1 - victim].strip().splitlines()[-1]
+    assert "Graph execution" not in errors[1 - victim]
     assert "the same command" not in errors[1 - victim]
 
     codes, printed, errors = outcome(start_workers(data, run))

@@ -79,7 +79,8 @@ class WorkerLost(Failure):
     """A fellow worker has gone; what is trained is in the last checkpoint."""
 
     def __init__(self, devices, error):
-        reason = first_line(error)[:200]
+        # TensorFlow says first that a graph was executed, and where; then why it was not.
+        reason = first_line(str(error).rpartition("aborted by: ")[2])[:200]
         super().__init__(
             f"Worker {devices.worker} of {devices.workers} has lost the others ({reason}). Start "
             "all workers again: they go on at the last checkpoint"
