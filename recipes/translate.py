@@ -30,13 +30,13 @@ from zoo.data import load_examples
 from zoo.serving import Pipeline
 from zoo.text import SentencePieceTokenizer
 from zoo.training.learn import learn
-from zoo.training.settings import Settings
+from zoo.training.settings import GuidedSettings
 
 METRICS = ("bleu", "chrf")
 
 
 @dataclasses.dataclass(kw_only=True)
-class Config(Settings):
+class Config(GuidedSettings):
     """Translation: a sentence in one language, the same in another."""
 
     data: str = "multi30k"

@@ -15,18 +15,20 @@ from zoo.models import kinds
 MODULES = [kinds]  # more of zoo, which speaks of TensorFlow
 if keras.backend.backend() == "tensorflow":
     import zoo.data
+    import zoo.image
     import zoo.serving
     import zoo.text
-    from zoo.evaluation import heat_map, metrics
-    from zoo.training import fit, progress, run, settings, trainer, warmup
+    from zoo.evaluation import alignment, heat_map, image_map, metrics, text_reader, words
+    from zoo.training import attention_losses, fit, progress, run, settings, trainer, warmup
 
-    MODULES += [zoo.data, zoo.serving, zoo.text, heat_map, metrics]
-    MODULES += [fit, progress, run, settings, trainer, warmup]
+    MODULES += [zoo.data, zoo.image, zoo.serving, zoo.text]
+    MODULES += [alignment, heat_map, image_map, metrics, text_reader, words]
+    MODULES += [attention_losses, fit, progress, run, settings, trainer, warmup]
 
 # Public names whose documentation shows how they are used.
 EXAMPLES = [name for name in vars(zoo) if name[0].isupper() and name != "SearchResult"]
 EXAMPLES += ["CharacterTokenizer", "SymbolTokenizer", "SentencePieceTokenizer", "Batches"]
-EXAMPLES += ["InflectionTokenizer"]
+EXAMPLES += ["InflectionTokenizer", "ImageReader", "draw_scene", "load_captions", "write_images"]
 EXAMPLES += [
     "load_examples",
     "load_inflections",
@@ -35,8 +37,20 @@ EXAMPLES += [
     "transformer",
     "evaluate",
     "plot_heat_map",
+    "plot_image_map",
     "merge_words",
+    "links_of",
+    "symmetrize",
+    "alignment_error_rate",
+    "parse_links",
+    "CoverageLoss",
+    "GuidedAlignment",
     "Pipeline",
+    "LanguageModelPipeline",
+    "Sampled",
+    "TextReader",
+    "Windows",
+    "load_text",
     "Settings",
     "Warmup",
     "connect",

@@ -21,6 +21,7 @@ COMMANDS = {
     "predict": commands.predict,
     "evaluate": commands.evaluate,
     "score": commands.score,
+    "align": commands.align,
     "plot": commands.plot,
     "check": commands.check,
     "serve": commands.serve,

@@ -8,10 +8,13 @@ from zoo.layers import (
     BahdanauAttention,
     BahdanauMonotonicAttention,
     BeamSearchDecoder,
+    CopyDecoder,
+    CopyEncoder,
     Decoder,
     Ensemble,
     EnsembleEncoder,
     GreedyDecoder,
+    ImageEncoder,
     LuongAttention,
     LuongMonotonicAttention,
     RecurrentDecoder,
@@ -23,5 +26,5 @@ from zoo.layers import (
     TransformerDecoder,
     TransformerEncoder,
 )
-from zoo.models import Seq2Seq
+from zoo.models import LanguageModel, Seq2Seq
 from zoo.training import TokenCrossentropy

@@ -63,6 +63,19 @@ def test_too_long_examples_are_counted():
     assert sorted(pairs_of(batches.epoch(0))) == sorted(expected)
 
 
+def test_long_sources_are_cut():
+    batches = Batches(SOURCES, TARGETS, max_length=20, cut_sources=True)
+    pairs = zip(SOURCES, TARGETS, strict=True)
+    expected = [(source[:20], target) for source, target in pairs if len(target) < 20]
+    assert batches.too_long == 500 - len(expected)
+    assert batches.cut == sum(len(source) > 20 for source in SOURCES)
+    assert sorted(pairs_of(batches.epoch(0))) == sorted(expected)
+    again = Batches(
+        SOURCES, TARGETS, max_length=20, cut_sources=True, resample=lambda _: (SOURCES, TARGETS)
+    )
+    assert sorted(pairs_of(again.epoch(0))) == sorted(expected)
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [

@@ -113,6 +113,43 @@ def test_another_process_prepares_the_same(tmp_path, monkeypatch, at):
     assert len(list(cache.glob("parallel_corpus/*/*"))) == 1  # nothing half done is left
 
 
+def test_a_folder_of_json_lines(tmp_path):
+    folder = tmp_path / "mails"
+    folder.mkdir()
+    lines = [
+        '{"body": "See you\\nat noon.", "subject": "Lunch", "other": ["Noon", "Lunch?"]}',
+        "no JSON",
+        '["a list"]',
+        '{"body": "alone"}',
+        '{"body": 7, "subject": "a number"}',
+        '{"body": "", "subject": "empty"}',
+        '{"body": "' + "long " * 1200 + '", "subject": "long"}',
+    ]
+    with gzip.open(folder / "train.jsonl.gz", "wt") as file:
+        file.write("\n".join(lines) + "\n")
+    (folder / "dev.jsonl").write_text('{"body": "b", "subject": "s", "other": "o"}\n')
+    read = {"source": "body", "target": "subject", "cache": tmp_path / "cache"}
+    examples = load_examples(folder, "train", **read)
+    assert examples.sources == ["See you\nat noon."]
+    assert examples.targets == [["Lunch"]]
+    assert examples.report.messages == [
+        "train.jsonl.gz:2: no JSON, Expecting value",
+        "train.jsonl.gz:3: no JSON object",
+        "train.jsonl.gz:4: no key 'subject', but body",
+        "train.jsonl.gz:5: 'body' and 'subject' are not all texts",
+        "train.jsonl.gz:6: empty source",
+        "train.jsonl.gz:7: 5999 characters, over 5000",
+    ]
+    # Other keys and limits are read anew, and several texts under a key are all right.
+    longer = load_examples(folder, "train", **read, most_characters=10_000)
+    assert len(longer.sources) == 2
+    others = load_examples(folder, "train", **{**read, "target": "other"})
+    assert others.targets == [["Noon", "Lunch?"]]
+    assert load_examples(folder, "validation", **read).sources == ["b"]
+    with pytest.raises(ValueError, match="train.jsonl: name the keys of its texts"):
+        load_examples(folder, "train", cache=tmp_path / "cache")
+
+
 class TinyTranslate(tfds.core.GeneratorBasedBuilder):
     """A translation set in the layout of tensorflow-datasets."""
 

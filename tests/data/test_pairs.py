@@ -76,7 +76,7 @@ def test_a_validation_split_has_many_names(tmp_path, name):
 def test_a_folder_without_training_data_is_told(tmp_path):
     (tmp_path / "train.en").write_text("")
     (tmp_path / "train.fr").write_text("")
-    with pytest.raises(FileNotFoundError, match=r"train.en and train.de .* it has train.\{en,fr\}"):
+    with pytest.raises(FileNotFoundError, match=r"train.en and train.de, .* has train.\{en,fr\}"):
         find_splits(tmp_path, "en", "de")
     with pytest.raises(FileNotFoundError, match="should hold train.tsv"):
         find_splits(tmp_path)

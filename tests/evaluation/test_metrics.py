@@ -1,4 +1,5 @@
 import itertools
+import re
 
 import pytest
 import sacrebleu
@@ -82,3 +83,17 @@ def test_bleu_and_chrf_are_those_of_sacrebleu():
 def test_errors_say_what_was_received(arguments, message):
     with pytest.raises(ValueError, match=message):
         evaluate(*arguments)
+
+
+def test_rouge_by_hand():
+    # "the cat" of "the cat sat"; "b a" in another order; stems of words are the same word.
+    references = [["the cat sat"], ["a b", "b c a"], ["Budgets, attached!"], ["x"]]
+    scores = evaluate(["the cat", "b a", "budget attached", ""], references, ["rouge1", "rouge2"])
+    first, second = 2 * 1 * (2 / 3) / (1 + 2 / 3), 1.0
+    assert scores["rouge1"]["score"] == pytest.approx(100 * (first + second + 1 + 0) / 4)
+    pairs = 2 * 1 * (1 / 2) / (1 + 1 / 2)
+    assert scores["rouge2"]["score"] == pytest.approx(100 * (pairs + 0 + 1 + 0) / 4)
+    longest = evaluate(["b a"], [["a b"]], ["rougeL"])["rougeL"]
+    assert longest["score"] == pytest.approx(50.0)
+    signature = r"rougeL\|stemmer:yes\|rouge-score:[\d.]+\|lines:1\|refs:1\|zoo:"
+    assert re.match(signature, longest["signature"])

@@ -18,6 +18,8 @@ from zoo import (
     BahdanauAttention,
     BahdanauMonotonicAttention,
     BeamSearchDecoder,
+    CopyDecoder,
+    CopyEncoder,
     Ensemble,
     EnsembleEncoder,
     LuongAttention,
@@ -60,6 +62,13 @@ def transformer():
     return Seq2Seq(TransformerEncoder(11, positions="learned", max_length=9, **SIZES), decoder)
 
 
+def copying():
+    encoder = RecurrentEncoder(11, 4, 5, cell="lstm", bidirectional=True)
+    cell = AttentionCell(keras.layers.GRUCell(6), LuongAttention(), 4, activation="tanh")
+    decoder = RecurrentDecoder(11, 4, cell, tie_embeddings=True)
+    return Seq2Seq(CopyEncoder(encoder), CopyDecoder(decoder), share_embeddings=True)
+
+
 def ensemble():
     members = [luong(), transformer()]
     return Seq2Seq(
@@ -82,7 +91,7 @@ def transformer_language_model():
     return language_model(TransformerDecoder(11, cross_attention=False, **SIZES))
 
 
-SEQ2SEQ = (bahdanau, luong, monotonic, transformer, ensemble)
+SEQ2SEQ = (bahdanau, luong, monotonic, transformer, ensemble, copying)
 LANGUAGE_MODELS = (attentive_language_model, transformer_language_model)
 MODELS = {make.__name__: make for make in (*SEQ2SEQ, *LANGUAGE_MODELS)}
 

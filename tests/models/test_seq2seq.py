@@ -66,12 +66,20 @@ def test_fit_learns(model, jit_compile):
     assert model.predict(INPUTS, verbose=0).shape == (16, 6, 11)
 
 
-@pytest.mark.parametrize("dtype", ["mixed_float16", "mixed_bfloat16"])
-@every_model
+# Of each dtype one model, and the others where there is time.
+QUICK = {("luong", "mixed_float16"), ("bahdanau", "mixed_bfloat16")}
+MIXED = [
+    pytest.param(model, dtype, marks=() if (model, dtype) in QUICK else pytest.mark.slow)
+    for model in MODELS
+    for dtype in ("mixed_float16", "mixed_bfloat16")
+]
+
+
+@pytest.mark.parametrize(("model", "dtype"), MIXED)
 def test_fit_in_mixed_precision(model, dtype):
     keras.config.set_dtype_policy(dtype)
     try:
-        model = model()
+        model = MODELS[model]()
         model.compile("adam", TokenCrossentropy())
         losses = model.fit(INPUTS, LABELS, batch_size=8, epochs=3, verbose=0).history["loss"]
     finally:

@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import expect, sync_playwright
 
 from tests.preview.server import running
-from zoo.evaluation.heat_map import merge_words
+from zoo.evaluation.words import merge_words
 
 CHROMIUM = pathlib.Path("/usr/bin/chromium")
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]

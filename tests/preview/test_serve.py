@@ -1,6 +1,7 @@
 """The server from its start to its end: what it refuses, what it finishes, what it says."""
 
 import asyncio
+import contextlib
 import json
 import os
 import shutil
@@ -16,7 +17,7 @@ import pytest
 from tensorflow_serving.apis import prediction_service_pb2_grpc
 
 from tests.preview.load import load
-from tests.preview.server import predict_request, running
+from tests.preview.server import is_documented, predict_request, running
 from tests.tools import ZOO
 from zoo.cli import main
 from zoo.preview.refused import Refused
@@ -75,6 +76,22 @@ def test_a_second_signal_ends_it_at_once():
         assert server.process.poll() is None
         assert "zoo: stopped, 0 requests are not answered" in server.stop(signal.SIGINT)
     assert server.process.returncode == 1
+
+
+def test_more_connections_than_it_holds_are_turned_away():
+    """Each may hold half a request; who comes later is told, and may come again."""
+    with running("--proxy", "http://127.0.0.1:1") as server, contextlib.ExitStack() as stack:
+        place = server.url.removeprefix("http://").split(":")
+        for _ in range(512):
+            stack.enter_context(socket.create_connection(place, timeout=60))
+        answer = server.client.get(f"{server.url}/")
+        assert (answer.status_code, answer.text) == (503, "Service Unavailable")
+        assert is_documented(answer.text, "503")
+        stack.close()
+        deadline = time.monotonic() + 60
+        while server.client.get(f"{server.url}/").status_code == 503:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)  # until it has heard that the others are gone
 
 
 def test_beyond_the_queue_requests_are_refused():

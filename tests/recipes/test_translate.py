@@ -11,7 +11,9 @@ import pytest
 
 import zoo
 from recipes import translate
+from tests.tools import run_zoo_here
 from zoo.cli import main
+from zoo.evaluation.alignment import format_links, parse_links, symmetrize
 from zoo.serving import SavedModel
 from zoo.training.export_run import export_runs
 
@@ -166,6 +168,72 @@ def test_another_beam_and_published_bleu(saved_models, tmp_path, monkeypatch, ca
     assert set(scores) == {"comparable_bleu"}
     assert scores["comparable_bleu"]["score"] > 99.9
     assert "case:lc|tok:moses-de-sacremoses" in scores["comparable_bleu"]["signature"]
+
+
+LINKS = "0-0 1-3 2-1 3-2"  # of every sentence: the verb comes last
+
+
+@pytest.fixture(scope="module")
+def guided(saved_models, folder):
+    """The Transformer, trained further with links."""
+    (folder / "links").write_text(f"{LINKS}\n" * 200)
+    options = {"guided_alignment": str(folder / "links"), "guided_weight": 1.0, "epochs": 2}
+    options["init_from"] = str(saved_models["transformer"])
+    further = config("transformer", folder, **options)
+    further.output = str(folder / "guided")
+    translate.train(further)
+    return export_runs([further.output], folder / "saved" / "guided")
+
+
+@pytest.fixture
+def align(folder, monkeypatch, capsys):
+    """`zoo align` of some models on all sentences."""
+    english, german = (folder / "toy" / f"train.{language}" for language in ("en", "de"))
+
+    def run(*models, source=english, target=german, **options):
+        options = [x for name, value in options.items() for x in (f"--{name}", value)]
+        files = ["--source", source, "--target", target]
+        done = run_zoo_here(monkeypatch, capsys, folder, ["align", *models, *files, *options])
+        assert done.stderr == ""
+        assert done.returncode == 0
+        return done.stdout
+
+    return run
+
+
+@pytest.mark.slow
+def test_guided_attention_looks_where_links_are(saved_models, guided, folder, align):
+    (folder / "gold").write_text(f"{LINKS} 3?3\n" * 200)
+    free, told = (
+        json.loads(align(model, reference=folder / "gold"))["aer"]["score"]
+        for model in (saved_models["transformer"], guided)
+    )
+    assert free > 20  # it was not told, and translates well all the same
+    assert told < 5
+    assert align(guided).splitlines().count(LINKS) > 190
+
+
+def test_links_of_two_directions_are_put_together(saved_models, folder, align):
+    """As a model of the other direction, one that reads either language serves."""
+    files = [folder / "toy" / f"train.{language}" for language in ("en", "de")]
+    models = saved_models["transformer"], saved_models["bahdanau"]
+    forward = align(models[0]).splitlines()
+    backward = align(models[1], source=files[1], target=files[0]).splitlines()
+    both = [
+        symmetrize(parse_links(one), {(s, t) for t, s in parse_links(other)}, "grow-diag")
+        for one, other in zip(forward, backward, strict=True)
+    ]
+    expected = "".join(f"{format_links(links)}\n" for links in both)
+    assert align(*models, method="grow-diag") == expected
+
+
+def test_links_of_other_texts_are_refused(folder, tmp_path):
+    (tmp_path / "links").write_text("0-0\n")
+    one = config("bahdanau", folder, guided_alignment=str(tmp_path / "links"))
+    one.output = str(tmp_path / "run")
+    with pytest.raises(ValueError, match="links must have a line for each of the 200 pairs"):
+        translate.train(one)
+    assert not (tmp_path / "run").exists()
 
 
 def test_the_picture_of_a_translation(saved_models, tmp_path, monkeypatch, capsys):

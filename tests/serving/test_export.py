@@ -212,7 +212,7 @@ def test_a_version_is_not_there_before_it_is_whole(pipeline, tmp_path):
 
 
 def test_a_failed_export_leaves_nothing_behind(pipeline, tmp_path):
-    with pytest.raises(AttributeError):
+    with pytest.raises(ValueError, match="must be a list of strings"):
         export(pipeline, tmp_path / "tiny", examples=[None])
     assert list((tmp_path / "tiny").iterdir()) == []
 

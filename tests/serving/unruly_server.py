@@ -1,13 +1,9 @@
-"""A server of one SavedModel by TF Serving's protocol, which misbehaves on command.
-
-As a process, to be killed: python -m tests.serving.unruly_server PATH GRPC_PORT REST_PORT
-"""
+"""A server of one SavedModel by TF Serving's protocol, which misbehaves on command."""
 
 import concurrent.futures
 import http.server
 import json
 import socket
-import sys
 import threading
 import time
 from base64 import b64decode
@@ -35,7 +31,7 @@ FAULTS = {
 class UnrulyServer(service.PredictionServiceServicer):
     """`faults` is a list of what the next requests meet; `requests` counts what came."""
 
-    def __init__(self, path, grpc_port=0, rest_port=0):
+    def __init__(self, path):
         self.model = SavedModel(path)
         saved = (self.model.path / "saved_model.pb").read_bytes()
         graph = saved_model_pb2.SavedModel.FromString(saved).meta_graphs[0]
@@ -43,8 +39,8 @@ class UnrulyServer(service.PredictionServiceServicer):
         self.faults, self.requests = [], 0
         self.grpc = grpc.server(concurrent.futures.ThreadPoolExecutor(8))
         service.add_PredictionServiceServicer_to_server(self, self.grpc)
-        self.grpc_port = self.grpc.add_insecure_port(f"127.0.0.1:{grpc_port}")
-        self.rest = http.server.ThreadingHTTPServer(("127.0.0.1", rest_port), Handler)
+        self.grpc_port = self.grpc.add_insecure_port("127.0.0.1:0")
+        self.rest = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.rest.unruly, self.rest_port = self, self.rest.server_port
         self.grpc.start()
         threading.Thread(target=self.rest.serve_forever, daemon=True).start()
@@ -113,9 +109,3 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(text.encode(*as_it_is))
 
     def log_message(self, *_): ...
-
-
-if __name__ == "__main__":
-    UnrulyServer(sys.argv[1], *map(int, sys.argv[2:]))
-    print("ready", flush=True)
-    threading.Event().wait()

@@ -44,6 +44,7 @@ def test_the_job_starts_as_many_workers_as_it_tells_of():
     assert spec["completionMode"] == "Indexed"
     assert spec["completions"] == spec["parallelism"]
     pod = spec["template"]["spec"]
+    assert pod["shareProcessNamespace"]  # else SIGTERM ends nothing that waits, but after a minute
     (container,) = pod["containers"]
     (script,) = container["args"]
     count = int(re.search(r"--count (\d+)", script)[1])

@@ -1,6 +1,7 @@
 """Batches from a dispatcher and workers in other processes are those that are made here."""
 
 import signal
+import socket
 import subprocess
 import time
 
@@ -122,6 +123,7 @@ def test_what_gives_nothing_is_told_in_bounded_time(dispatcher, workers, tmp_pat
     ("arguments", "message"),
     [
         (["data-service", "worker"], "A worker needs --dispatcher HOST:PORT"),
+        (["data-service", "worker", "--dispatcher", "me"], "Received: --dispatcher me"),
         (["data-service", "dispatcher", "--host", "me"], "are a worker's"),
         (["data-service", "dispatcher", "--port", "99999"], "`--port` must be 0 to 65535"),
         (["train", "pronounce", "--output", "runs/x", "--data-service", "me"], "HOST:PORT"),
@@ -132,6 +134,23 @@ def test_a_mistake_is_told_in_a_line(arguments, message, tmp_path, monkeypatch, 
     assert done.returncode == 2
     assert message in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_a_worker_that_waits_says_so_and_ctrl_c_ends_it():
+    with socket.socket() as free:  # bound, but nobody listens
+        free.bind(("127.0.0.1", 0))
+        place = f"127.0.0.1:{free.getsockname()[1]}"
+        command = [ZOO, "data-service", "worker", "--dispatcher", place]
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        line = process.stdout.readline()
+        assert line == f"worker waits for a dispatcher at {place}: Connection refused\n"
+        time.sleep(3)
+        assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors) == (-signal.SIGINT, "")
 
 
 @pytest.mark.slow

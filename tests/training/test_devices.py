@@ -15,7 +15,6 @@ import pytest
 from tests.tools import ZOO
 from tests.training.tools import SMALL, write_dictionary
 from zoo.training.checkpoints import Checkpoints
-from zoo.training.devices import cluster_around
 
 ROOT = pathlib.Path(__file__).parents[2]
 
@@ -136,19 +135,20 @@ def test_the_weights_do_not_depend_on_what_computes_them(model, tmp_path):
 OPTIONS = ["--epochs", 2, "--save-minutes", 0, "--strategy", "multiworker", *SMALL]
 
 
-def start_workers(data, run):
-    """Both, on the same data or each on its own."""
+def start_workers(data, run, folders=(ROOT, ROOT)):
+    """Both, on the same data or each on its own, in their working folders."""
     command = [ZOO, "train", "pronounce", "--output", str(run), *map(str, OPTIONS), "--data"]
     own = data if isinstance(data, list) else [data, data]
     return [
         subprocess.Popen(
             [*command, str(one)],
+            cwd=folder,
             env=env,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
-        for one, env in zip(own, environments(), strict=True)
+        for one, env, folder in zip(own, environments(), folders, strict=True)
     ]
 
 
@@ -223,6 +223,19 @@ def test_workers_that_train_on_other_things_are_told(data, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
+def test_workers_that_share_no_folder_are_told(data, tmp_path):
+    """Two machines, as a relative path has it; a minute passes, in case that it is a slow disk."""
+    folders = [tmp_path / "one", tmp_path / "other"]
+    for folder in folders:
+        folder.mkdir()
+    codes, _, errors = outcome(start_workers(data, "run", folders))
+    assert codes == [1, 1]
+    for text in errors:
+        assert text.startswith("zoo: All workers must see the folder"), text
+        assert "run is another folder, or none, on 1 of them." in text
+
+
 def test_ctrl_c_ends_the_waiting_for_others(data, tmp_path):
     """Who waits is said; no traceback, no run."""
     other, alone = start_workers(data, tmp_path / "run")
@@ -234,48 +247,6 @@ def test_ctrl_c_ends_the_waiting_for_others(data, tmp_path):
     _, errors = alone.communicate(timeout=60)
     assert (alone.returncode, errors) == (-signal.SIGINT, "")
     assert not (tmp_path / "run").exists()
-
-
-def tf_config(cluster, **task):
-    return {"TF_CONFIG": json.dumps({"cluster": cluster, "task": task})}
-
-
-def test_the_machines_that_the_environment_tells_of():
-    hosts = {"worker": ["a:1", "b:2"]}
-    assert cluster_around({}) is None
-    assert cluster_around(tf_config(hosts, type="worker", index=1)) == (["a:1", "b:2"], 1)
-    led = {"chief": ["c:3"], **hosts}
-    assert cluster_around(tf_config(led, type="chief", index=0)) == (["c:3", "a:1", "b:2"], 0)
-    assert cluster_around(tf_config(led, type="worker", index=1)) == (["c:3", "a:1", "b:2"], 2)
-    for wrong in (
-        {"TF_CONFIG": "{"},
-        tf_config(hosts, type="worker", index=2),
-        tf_config({"ps": ["a:1"], **hosts}, type="worker", index=0),
-        tf_config({"worker": "a:1"}, type="worker", index=0),
-        tf_config({"worker": ["a"]}, type="worker", index=0),
-        tf_config(hosts),
-    ):
-        with pytest.raises(ValueError, match="TF_CONFIG must be .*Received: "):
-            cluster_around(wrong)
-
-
-def test_the_machines_of_a_slurm_job(monkeypatch):
-    job = {
-        "SLURM_PROCID": "2",
-        "SLURM_NTASKS": "4",
-        "SLURM_STEP_NUM_TASKS": "4",
-        "SLURM_STEP_NODELIST": "node[7-8]",
-        "SLURM_STEP_TASKS_PER_NODE": "2(x2)",
-    }
-    for name, value in job.items():
-        monkeypatch.setenv(name, value)
-    addresses, worker = cluster_around(os.environ)
-    assert worker == 2
-    assert [address.split(":")[0] for address in addresses] == ["node7", "node7", "node8", "node8"]
-    assert len(set(addresses)) == 4
-    monkeypatch.delenv("SLURM_STEP_NODELIST")
-    with pytest.raises(ValueError, match="Slurm's variables do not tell the machines"):
-        cluster_around(os.environ)
 
 
 def test_several_machines_have_to_be_named(tmp_path, zoo_here):

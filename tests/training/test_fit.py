@@ -1,17 +1,25 @@
 """A run survives whatever ends it, and ends where it would have ended without."""
 
 import json
+import os
 import shutil
 import signal
 import subprocess
+import threading
 import time
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
+from recipes import pronounce
 from tests.tools import ZOO, run_zoo
 from tests.training.tools import EPOCHS, assert_same, metrics, read, train_command, write_dictionary
+from zoo.data import Batches, load_examples
 from zoo.training.checkpoints import Checkpoints
+from zoo.training.fit import Interrupted, fit
+from zoo.training.learn import learn
+from zoo.training.run import Run
 
 
 def stop(data, run, signal_number, epochs):
@@ -81,6 +89,77 @@ def test_asked_to_stop(data, whole, tmp_path, number, code):
     done = run_zoo(*train_command(data, tmp_path / "run"))
     assert done.returncode == 0, done.stderr
     assert_same(tmp_path / "run", whole)
+
+
+def test_ctrl_c_ends_it_within_seconds(data, tmp_path, zoo_here):
+    """In this process; what follows on it is what follows on SIGTERM."""
+    run, sent = tmp_path / "run", []
+
+    def interrupt():
+        while not Checkpoints(run).states():
+            time.sleep(0.01)
+        sent.append(time.monotonic())
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt, daemon=True).start()
+    done = zoo_here(*train_command(data, run), "--epochs", 99)
+    assert time.monotonic() - sent[0] < 10
+    assert done.returncode == 130
+    assert done.stderr == f"zoo: Stopped. The same command goes on with {run}\n"
+    assert read(run, "state")[1]["epoch"] < 99
+
+
+@pytest.fixture
+def small(tmp_path):
+    """A config, and 300 words with their dev part, for trainings in this process."""
+    words = write_dictionary(tmp_path / "words", train=300, dev=20)
+    with open(words / "train.tsv", "a") as file:
+        file.write("q\tK\n")
+    sizes = {"model": "recurrent", "units": 8, "layers": 1, "batch_tokens": 256, "epochs": 2}
+    sizes |= {"learning_rate": 0.01, "warmup_steps": 1}
+    config = pronounce.Config(output=str(tmp_path / "run"), data=str(words), **sizes)
+    return config, *(load_examples(words, split) for split in ("train", "validation"))
+
+
+def test_a_step_that_comes_to_nothing_is_told_and_the_others_count(small, tmp_path, capsys):
+    """One letter's weights are no numbers, and one word has it."""
+
+    def build(config, *texts):
+        pipeline = pronounce.build(config, *texts)
+        ((letter,),) = pipeline.source_tokenizer.tokenize(["q"]).to_list()
+        table = pipeline.model.encoder.embedding.embeddings
+        table.assign(tf.tensor_scatter_nd_update(table.value, [[letter, 0]], [np.nan]))
+        return pipeline
+
+    config, *examples = small
+    learn(config, pronounce.__file__, *examples, build, ("wer",))
+    first, second = metrics(tmp_path / "run")
+    assert (first["bad_steps"], second["bad_steps"]) == (1, 1)
+    assert second["loss"] < first["loss"]
+    assert second["step"] == 2 * first["step"] > 2
+    assert capsys.readouterr().out.count("  steps that were no numbers: 1\n") == 2
+
+
+def test_who_is_alone_stops_after_the_current_step(small, tmp_path):
+    """A step may take a minute, and who asks it to end may not wait for three."""
+
+    class Interrupting(Batches):
+        def epoch(self, epoch, first=0):
+            for number, batch in enumerate(super().epoch(epoch, first), 1):
+                if number == 3:
+                    os.kill(os.getpid(), signal.SIGTERM)
+                yield batch
+
+    config, words, dev = small
+    run = Run(config, pronounce.__file__, {"train": words, "dev": dev})
+    pipeline = run.pipeline(lambda: pronounce.build(config, *words.pairs()))
+    sides = zip((pipeline.source_tokenizer, pipeline.target_tokenizer), words.pairs(), strict=True)
+    batches = Interrupting(*(t.tokenize(texts).to_list() for t, texts in sides), batch_tokens=64)
+    assert len(batches) > 6
+    with pytest.raises(Interrupted) as error:
+        fit(run, pipeline, batches, dev, ("wer",))
+    assert error.value.exit_code == 143
+    assert read(tmp_path / "run", "state")[1]["batch"] == 3
 
 
 def test_a_finished_run_stays_as_it_is(data, whole, zoo_here):

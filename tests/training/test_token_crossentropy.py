@@ -53,6 +53,25 @@ def test_disagreement_is_the_mean_of_both_divergences(dtype):
     close(disagreement(logits, others), (forth + back) / 2, 1e-5)
 
 
+def test_the_gradient_of_disagreement_is_what_small_changes_show():
+    both, weights = RNG.normal(size=(2, 4, 7)), RNG.normal(size=4)
+
+    def of(both):
+        p, q = (log_softmax(x) for x in both)
+        return (weights * ((np.exp(p) - np.exp(q)) * (p - q)).sum(-1) / 2).sum()
+
+    expected = np.empty(both.shape)
+    for place in np.ndindex(both.shape):
+        change = np.zeros(both.shape)
+        change[place] = 1e-5
+        expected[place] = (of(both + change) - of(both - change)) / 2e-5
+    logits = [tf.constant(x, "float32") for x in both]
+    with tf.GradientTape() as tape:
+        tape.watch(logits)
+        total = tf.reduce_sum(disagreement(*logits) * weights.astype("float32"))
+    close(tf.stack(tape.gradient(total, logits)), expected, 1e-5)
+
+
 @pytest.mark.parametrize("jit", [False, True])
 def test_labels_outside_of_the_vocabulary_are_no_numbers(jit):
     compute = tf.function(

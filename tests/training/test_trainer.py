@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.serving.tools import tiny_pipeline
+from tests.serving.tools import tiny_image_pipeline, tiny_pipeline
 from tests.tools import close, log_softmax
 from zoo.serving import Pipeline
 from zoo.training.adam import Adam
@@ -32,6 +32,21 @@ def trainer(total_steps=100, dropout=0.0, sampling_probability=0.0, **settings):
     settings = {"learning_rate": 0.01, "warmup_steps": 0, "decay": "constant", **settings}
     model = tiny_pipeline(dropout=dropout, sampling_probability=sampling_probability).model
     return Trainer(model, Settings(output="nowhere", **settings), total_steps)
+
+
+IMAGES = {
+    "source": np.random.default_rng(0).integers(0, 256, (3, 16, 16, 3), "uint8"),
+    "target": BATCH["target"],
+}
+
+
+def image_trainer(**settings):
+    """A model that reads images, with a plain optimizer."""
+    pipeline = tiny_image_pipeline()
+    spec = {"source": pipeline.reader.source_spec, "target": tf.TensorSpec((None, None), tf.int32)}
+    settings = {"learning_rate": 0.05, "warmup_steps": 0, "decay": "constant", **settings}
+    settings = Settings(output="nowhere", **settings)
+    return Trainer(pipeline.model, settings, 100, keras.optimizers.SGD(0.05), spec=spec)
 
 
 def test_the_loss_is_summed_over_tokens_and_padding_counts_for_nothing():
@@ -202,12 +217,15 @@ import tensorflow as tf
 
 (cpu,) = tf.config.list_physical_devices("CPU")
 tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
-from tests.training.test_trainer import BATCH, NEVER, trainer
+from tests.training.test_trainer import BATCH, IMAGES, NEVER, image_trainer, trainer
 
 with tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]).scope():
     one = trainer(clip_norm=0.5, sampling_probability=NEVER)
+    two = image_trainer()
 sums = [[float(value) for value in one.step(BATCH)] for _ in range(3)]
-np.savez(sys.argv[1], *[v.numpy() for v in one.model.weights], sums)
+of_images = [[float(value) for value in two.step(IMAGES)] for _ in range(3)]
+weights = [v.numpy() for v in (*one.model.weights, *two.model.weights)]
+np.savez(sys.argv[1], *weights, sums, of_images)
 """
 
 
@@ -217,6 +235,21 @@ def steps_on_one_device(**settings):
     one.parts = 1
     sums = [[float(value) for value in one.step(BATCH)] for _ in range(3)]
     return [*[v.numpy() for v in one.model.weights], np.array(sums)]
+
+
+def steps_on_images(**settings):
+    """The same of a model that reads images."""
+    one = image_trainer(**settings)
+    sums = [[float(value) for value in one.step(IMAGES)] for _ in range(3)]
+    return [*[v.numpy() for v in one.model.weights], np.array(sums)]
+
+
+def test_images_in_turns_do_what_one_turn_does():
+    one, first = steps_on_images(), image_trainer().model.weights
+    turns = {"batch_tokens": 4, "effective_batch_tokens": 8}
+    for a, b in zip(steps_on_images(**turns), one, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+    assert all(np.abs(a - b.numpy()).max() > 1e-6 for a, b in zip(one, first, strict=False))
 
 
 def steps_elsewhere(script, tmp_path):
@@ -229,7 +262,9 @@ def steps_elsewhere(script, tmp_path):
 
 def test_two_replicas_do_what_one_does(tmp_path):
     """Rows of a batch on two logical devices, unequally many: the same losses and weights."""
-    one = steps_on_one_device(sampling_probability=NEVER)
+    *one, sums = steps_on_one_device(sampling_probability=NEVER)
+    *weights, of_images = steps_on_images()
+    one = [*one, *weights, sums, of_images]
     two = steps_elsewhere(REPLICAS, tmp_path)
     for a, b in zip(two, one, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)

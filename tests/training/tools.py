@@ -72,6 +72,10 @@ def assert_same(run, whole):
         for name in ("epoch", "step", "wer", "per", "learning_rate"):
             assert ours[name] == pytest.approx(theirs[name], abs=1e-9), name
         assert ours["loss"] == pytest.approx(theirs["loss"], rel=1e-5)
+    assert_weights_same(run, whole)
+
+
+def assert_weights_same(run, whole):
     for name in ("best", "state"):
         arrays, others = read(run, name)[0], read(whole, name)[0]
         for array, other in zip(arrays, others, strict=True):

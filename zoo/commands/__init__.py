@@ -1,5 +1,6 @@
 """What the subcommands of `zoo` do, apart from `train`, which a recipe does: a file for each."""
 
+from zoo.commands.align import align
 from zoo.commands.check import check
 from zoo.commands.data_service import data_service
 from zoo.commands.evaluate import evaluate

@@ -6,7 +6,9 @@ from typing import Annotated, Literal
 
 import tyro
 
+from zoo.address import is_address
 from zoo.errors import UsageError, first_line
+from zoo.startup import ctrl_c_ends
 
 
 def data_service(
@@ -31,12 +33,15 @@ def data_service(
         raise UsageError(f"`--port` must be 0 to 65535. Received: {port}")
     if role == "dispatcher" and (dispatcher or host):
         raise UsageError("`--dispatcher` and `--host` are a worker's; the dispatcher has --port")
-    if role == "worker" and (folder or not dispatcher):
+    if role == "worker" and (folder or not is_address(dispatcher or "")):
         raise UsageError(
             "A worker needs --dispatcher HOST:PORT, and has no --folder. "
             f"Received: --dispatcher {dispatcher}, --folder {folder}"
         )
-    port, server = _start(role, port, dispatcher, host or socket.gethostname(), folder)
+    if role == "worker":
+        _tell_waiting(dispatcher)
+    with ctrl_c_ends():  # a worker waits for its dispatcher, without end
+        port, server = _start(role, port, dispatcher, host or socket.gethostname(), folder)
     received = []
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda number, frame: received.append(number))
@@ -45,6 +50,16 @@ def data_service(
         time.sleep(0.2)
     del server  # which ends it
     sys.exit(128 + received[0])
+
+
+def _tell_waiting(dispatcher):
+    """Says so where the dispatcher is not there, or not yet."""
+    name, _, port = dispatcher.rpartition(":")
+    try:
+        socket.create_connection((name, int(port)), timeout=10).close()
+    except OSError as error:
+        reason = error.strerror or error
+        print(f"worker waits for a dispatcher at {dispatcher}: {reason}", flush=True)
 
 
 def _start(role, port, dispatcher, host, folder):

@@ -12,7 +12,10 @@ from zoo.commands.console import (
 )
 from zoo.errors import UsageError
 
-MetricName = Literal["wer", "accuracy", "per", "edit_distance", "bleu", "chrf"]
+MetricName = Literal[
+    "wer", "accuracy", "per", "edit_distance", "bleu", "chrf", "rouge1", "rouge2", "rougeL",
+    "perplexity",
+]  # fmt: skip
 
 
 def evaluate(
@@ -20,7 +23,7 @@ def evaluate(
     /,
     *,
     source: Path,
-    reference: tuple[str, ...],
+    reference: tuple[str, ...] = (),
     metric: tuple[MetricName, ...] = (),
     comparable: bool = False,
     language: str | None = None,
@@ -31,7 +34,8 @@ def evaluate(
 
     Args:
         saved_model: saved_models/NAME, or a version's folder.
-        source: File of texts, a line each; .gz is read too.
+        source: File of texts, a line each, or of the names of image files; .gz is read too. For a
+            language model, the text whose perplexity is computed; it needs no references.
         reference: Files of right answers, line by line beside the texts. A line may hold several
             between tabs; of several files, all are right.
         metric: What to compute; by default what the model was trained by.
@@ -42,7 +46,20 @@ def evaluate(
         length_penalty: Another length penalty than the model was exported with.
     """
     from zoo.evaluation.metrics import comparable_bleu, evaluate
+    from zoo.serving.saved_model import find_version, read_about
 
+    options = {"beam_width": beam_width, "length_penalty": length_penalty}
+    options = {name: value for name, value in options.items() if value is not None}
+    if read_about(saved_model)["pipeline"].get("class") == "LanguageModelPipeline":
+        if reference or comparable or options or set(metric) - {"perplexity"}:
+            raise UsageError(
+                f"{find_version(saved_model)} is a language model: it has a perplexity on the text "
+                "of --source, and takes no other option"
+            )
+        print(json.dumps(_perplexity(saved_model, source), indent=1))
+        return
+    if not reference:
+        raise UsageError("`zoo evaluate` needs right answers: --reference FILE. Received: none")
     model = open_model(saved_model)
     language = language or model.about.get("config", {}).get("target")
     if comparable and not language:
@@ -50,8 +67,7 @@ def evaluate(
     metric = metric or (() if comparable else tuple(model.about.get("scores", {})))
     if not metric and not comparable:
         raise ValueError(f"{model.path} does not say what it was trained by: name a --metric")
-    options = {"beam_width": beam_width, "length_penalty": length_penalty}
-    answer = _searched(model, {k: v for k, v in options.items() if v is not None})
+    answer = _searched(model, options)
     lines = all_lines(source)
     columns = [same_length(source, lines, file) for file in reference]
     references = [
@@ -69,11 +85,24 @@ def evaluate(
     print(json.dumps(scores, indent=1))
 
 
-def _searched(model, options):
-    """A function from a list of texts to their answers: the SavedModel's, or by another search."""
-    if not options:
-        return lambda texts: model("serving_default", text=texts)["text"]
+def _perplexity(saved_model, source):
+    """Of a text, read from its first line to its last."""
     from zoo.serving import load
 
+    return load(saved_model).scores(all_lines(source), metrics=["perplexity"])
+
+
+def _searched(model, options):
+    """A function from a list of lines to their answers: the SavedModel's, or by another search."""
+    from zoo.serving import load
+    from zoo.serving.offline import sources_of
+
+    if not options:
+        return lambda lines: model("serving_default", **sources_of(model, lines))["text"]
     pipeline = load(model.path)
-    return lambda texts: pipeline(texts, **options)["text"].numpy()
+
+    def answer(lines):
+        (sources,) = sources_of(model, lines).values()
+        return pipeline(sources, **options)["text"].numpy()
+
+    return answer

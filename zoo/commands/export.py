@@ -25,6 +25,7 @@ def export(
         length_penalty: Another length penalty than the run's recipe said.
         float16: Weights take half the space on disk; computing is in float32 all the same.
     """
+    from zoo.serving.saved_model import read_about
     from zoo.training.export_run import export_runs
 
     if not runs:
@@ -35,4 +36,5 @@ def export(
     tell("")
     size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
     print(f"{folder}  {size / 1e6:.1f} MB")
-    print(f"zoo predict {output} TEXT")
+    reader = read_about(folder)["pipeline"].get("source_tokenizer", {}).get("class")
+    print(f"zoo predict {output} {'IMAGE' if reader == 'ImageReader' else 'TEXT'}")

@@ -8,7 +8,7 @@ def list_all(recipes, markdown=False):
     print("recipes (zoo train NAME --output RUN)")
     for name, recipe in recipes.items():
         print(f"  {name:<20} {recipe.Config.__doc__.splitlines()[0]}")
-    print("saved models (zoo predict saved_models/NAME TEXT)")
+    print("saved models (zoo predict saved_models/NAME TEXT; of pictures, FILE)")
     models = catalogue.find_models("saved_models")
     for path in models:
         scores = saved_model.read_about(path).get("scores", {})

@@ -16,19 +16,28 @@ def plot(
     output: Path,
     words: bool = False,
 ):
-    """Draws where the model looked as it answered a text.
+    """Draws where the model looked as it answered a text, or the picture in a file.
 
     Args:
         saved_model: saved_models/NAME, or a version's folder.
-        text: The text.
+        text: The text, or the file of an image.
         output: File to write, .png, .svg or .pdf.
         words: Puts pieces of words together. A word of the source has the weights of its pieces
             together, a word of the answer the mean of its pieces' weights.
     """
-    from zoo.evaluation.heat_map import START, merge_words, plot_heat_map
+    from zoo.evaluation.heat_map import plot_heat_map
+    from zoo.evaluation.image_map import plot_image_map
+    from zoo.evaluation.words import START, merge_words
+    from zoo.serving.offline import sources_of
 
     model = open_model(saved_model)
-    result = model("align", text=[text])
+    if "align" not in model.loaded.signatures:
+        raise ValueError(
+            f"There is nothing to draw: {model.path} has no signature align, for its model has no "
+            "attention that can be seen"
+        )
+    columns = sources_of(model, [text])
+    result = model("align", **columns)
     sources = [token.decode() for token in result["source_tokens"][0] if token]
     targets = [token.decode() for token in result["target_tokens"][0] if token]
     if not sources or not targets:
@@ -38,9 +47,12 @@ def plot(
         raise ValueError(f"There is nothing to draw: {model.path} has no attention")
     if words and not any(token.startswith(START) for token in [*sources, *targets]):
         raise UsageError(f"`--words` needs pieces of words, which {model.path} does not read")
-    picture = merge_words(sources, targets, weights) if words else (sources, targets, weights)
+    drawn = merge_words(sources, targets, weights) if words else (sources, targets, weights)
     with warnings.catch_warnings(record=True) as notes:
-        plot_heat_map(*picture, output)
+        if model.input_name == "text":
+            plot_heat_map(*drawn, output)
+        else:  # the places are the same, whether words are put together or not
+            plot_image_map(columns[model.input_name][0], *drawn[1:], output)
     for note in notes:
         print(f"zoo: {note.message}", file=sys.stderr)
     print(output)

@@ -33,20 +33,29 @@ def predict(
     output: Path | None = None,
     resume: bool = False,
     batch_size: int = 64,
+    temperature: float | None = None,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    seed: int | None = None,
 ):
     """Prints the answer to each text, line by line.
 
     Args:
         saved_model: saved_models/NAME, or a version's folder; for a server, the model's name.
-        text: Texts; without any, the lines of the standard input.
+        text: Texts, or files of images; without any, the lines of the standard input.
         n_best: Answers to each, best first, in columns: the text, the score, the answer.
         json: Prints a line of JSON for each text.
         server: Where to ask: grpc://HOST:PORT or http://HOST:PORT, of TF Serving or `zoo serve`.
         retry_for: Seconds for which to try again where the server is away or full.
-        input: File of texts, a line each; .gz is read too.
+        input: File of texts, a line each, or of the names of image files; .gz is read too.
         output: File to write, which must not be there.
         resume: Goes on with the output of a run that was stopped or killed.
         batch_size: Texts that are searched at once; a server may limit it.
+        temperature: Draws --n-best answers at random: near 0 the probable ones, 1 as the model
+            thinks.
+        top_k: Draws each token from so many of the most probable ones.
+        top_p: Draws each token from the most probable ones that together have this probability.
+        seed: What is drawn with the same seed, for the same texts, is the same.
     """
     from zoo.serving.offline import answer_lines, predict_windows, require_possible
 
@@ -54,10 +63,14 @@ def predict(
         raise UsageError(f"Give texts or `--input`, not both. Received: {text[0]!r} and {input}")
     if resume and not output:
         raise UsageError("`--resume` goes on with a file. Name it: --output FILE")
-    with _open(saved_model, server, retry_for) as model:
+    drawing = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
+    drawing = {name: value for name, value in drawing.items() if value is not None}
+    if drawing and server:
+        raise UsageError("A server does not draw: give --temperature and the like without --server")
+    with _open(saved_model, server, retry_for, drawing, n_best) as model:
         require_possible(n_best, batch_size, model.num_results, model.path)
         about = {"model": model.name, "n_best": n_best, "json": json, "batch_size": batch_size}
-        about["fingerprint"] = model.fingerprint
+        about = {**about, "fingerprint": model.fingerprint, **drawing}
         lines = text or (lines_of(input) if input else standard_input())
         is_typed = not text and not input and sys.stdin.isatty()
         largest = {"largest": 1} if is_typed else {}  # who types wants an answer to each line
@@ -81,8 +94,13 @@ def predict(
 
 
 @contextlib.contextmanager
-def _open(saved_model, server, retry_for):
+def _open(saved_model, server, retry_for, drawing, n_best):
     """The SavedModel, or a client of the model that a server has under its name."""
+    if drawing:
+        from zoo.serving import Sampled
+
+        yield Sampled(saved_model, num_results=max(n_best, 1), **drawing)
+        return
     if not server:
         yield open_model(saved_model)
         return

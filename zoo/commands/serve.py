@@ -39,7 +39,7 @@ def serve(
         queue: Requests that may wait; more are refused (429, RESOURCE_EXHAUSTED).
         timeout: Seconds after which a request is given up (504, DEADLINE_EXCEEDED).
         max_request_bytes: Size of a request (413, RESOURCE_EXHAUSTED).
-        max_text_bytes: Size of a text in a request (400, INVALID_ARGUMENT).
+        max_text_bytes: Size of a text in a request, but not of a file (400, INVALID_ARGUMENT).
         max_batch: Texts in a request (400, INVALID_ARGUMENT).
     """
     sizes = {

@@ -4,10 +4,10 @@ import hashlib
 import numpy as np
 import tensorflow as tf
 
-from zoo.data.packed import batch_of, pack, side_of
+from zoo.data.packed import PackedBatches, pack, side_of
 
 
-class Batches:
+class Batches(PackedBatches):
     """Padded batches of few shapes, in an order that depends on the seed and the epoch alone.
 
     Examples of like length share a bucket, and a bucket has one shape: rows by width, with about
@@ -20,10 +20,17 @@ class Batches:
         batch_tokens: int.
         num_buckets: int, the number of shapes at the most.
         max_length: int; longer examples are left out and counted in `too_long`.
+        cut_sources: bool, whether a longer source is cut off instead, and counted in `cut`.
         seed: int.
         start_id, end_id: ints, put around each target.
         resample: a function of the epoch that gives sources and targets for it, the same examples
-            in other ids; batches are made up as they would be of the given ones.
+            in other ids, and the columns if there are any; batches are made up as they would be of
+            the given ones.
+        columns: dict of lists of lists of ints above 0: what else each example has, by the name
+            that it has in a batch. Such a column is as wide as the source, or a multiple of it.
+        look_up: what a model reads in place of the sources, where their ids stand for something
+            else, such as images: a function in the graph of a batch's source (rows, width), with
+            the attributes `spec`, the tf.TensorSpec of what it gives, and `fingerprint`, a str.
 
     Example:
 
@@ -43,21 +50,30 @@ class Batches:
         batch_tokens=4096,
         num_buckets=6,
         max_length=100,
+        cut_sources=False,
         seed=0,
         start_id=1,
         end_id=2,
         resample=None,
+        columns=None,
+        look_up=None,
     ):
         if len(sources) != len(targets):
             raise ValueError(
                 "`sources` and `targets` must be as many. "
                 f"Received: {len(sources)} and {len(targets)}"
             )
-        self.sources, self.targets = sources, targets
+        self.max_length = max_length
+        self.cut_sources = cut_sources
+        self.cut = sum(len(ids) > max_length for ids in sources) if cut_sources else 0
+        self.sources, self.targets = self._cut(sources), targets
+        sources = self.sources
         self.batch_tokens = batch_tokens
         self.seed = seed
         self.start_id, self.end_id = start_id, end_id
         self.resample = resample
+        self.columns = columns or {}
+        self.look_up = look_up
         pairs = zip(sources, targets, strict=True)
         lengths = np.array([max(len(s), len(t) + 1) for s, t in pairs], dtype=int)
         fits = lengths <= max_length
@@ -76,10 +92,18 @@ class Batches:
             shortest = width
 
     @property
+    def spec(self):
+        """What a batch is made of: a dict of tf.TensorSpec."""
+        ids = tf.TensorSpec((None, None), tf.int32)  # (rows, width)
+        spec = dict.fromkeys(["source", "target", *self.columns], ids)
+        return {**spec, "source": self.look_up.spec} if self.look_up else spec
+
+    @property
     def fingerprint(self):
         """A digest of the examples and of all that decides what is in a batch."""
         settings = (self.batch_tokens, self.seed, sorted(self.buckets))
-        everything = repr((self.sources, self.targets, settings))
+        settings += (self.look_up.fingerprint,) if self.look_up else ()
+        everything = repr((self.sources, self.targets, settings, *self.columns.items()))
         return hashlib.sha256(everything.encode()).hexdigest()[:16]
 
     def rows(self, width):
@@ -102,34 +126,33 @@ class Batches:
 
     def packed(self, epoch):
         """The epoch as `pack` has it: a vector of int32 and its layout."""
-        if not self.resample:
-            plan = [(self.rows(width), width, members) for width, members in self.plan(epoch)]
-            return pack(*self._sides, plan)
-        source, target = self._sides_of(*self.resample(epoch))
-        lengths, plan = np.maximum(source.lengths, target.lengths - 1), []
-        for width, members in self.plan(epoch):
-            # They may be longer: of the next bucket, or of some more for XLA's sake.
-            longest = max(width, lengths[members].max())
-            wider = [w for w in self.buckets if w >= longest]
-            plan.append((self.rows(width), min(wider, default=-(-longest // 16) * 16), members))
-        return pack(source, target, plan)
+        sides = self._sides_of(*self.resample(epoch)) if self.resample else self._sides
+        lengths = np.maximum(sides["source"].lengths, sides["target"].lengths - 1)
+        plan = []
+        for bucket, members in self.plan(epoch):
+            # Other ids may be longer: of the next bucket, or of some more for XLA's sake.
+            longest = max(bucket, lengths[members].max())
+            wider = [width for width in self.buckets if width >= longest]
+            width = min(wider, default=-(-longest // 16) * 16)
+            most = [sides[name].lengths[members].max() for name in self.columns]
+            others = [max(1, -(-one // width)) * width for one in most]
+            plan.append((self.rows(bucket), (width, width + 1, *others), members))
+        return pack(sides, plan)
 
     @functools.cached_property
     def _sides(self):
-        return self._sides_of(self.sources, self.targets)
+        return self._sides_of(self.sources, self.targets, self.columns)
 
-    def _sides_of(self, sources, targets):
+    def _sides_of(self, sources, targets, columns=()):
         targets = [[self.start_id, *ids, self.end_id] for ids in targets]
-        return side_of(sources), side_of(targets)
+        lists = {"source": self._cut(sources), "target": targets, **dict(columns)}
+        return {name: side_of(column) for name, column in lists.items()}
 
-    def epoch(self, epoch, first=0):
-        """The batches of an epoch from the first-th on, prefetched, as a tf.data.Dataset."""
-        vector, layout = self.packed(epoch)
-        with tf.device("CPU:0"):
-            vector = tf.constant(vector)
-        numbers = tf.data.Dataset.range(first, layout.count, output_type=tf.int32)
-        dataset = numbers.map(lambda number: batch_of(vector, layout, number))
-        return dataset.prefetch(tf.data.AUTOTUNE)
+    def _cut(self, sources):
+        return [ids[: self.max_length] for ids in sources] if self.cut_sources else sources
+
+    def looked_up(self, batch):
+        return {**batch, "source": self.look_up(batch["source"])} if self.look_up else batch
 
 
 def _least_padding(lengths, num_buckets):

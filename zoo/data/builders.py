@@ -6,28 +6,38 @@ import pathlib
 
 import tensorflow_datasets as tfds
 
-from zoo.data.pairs import Report, find_splits, read_pairs, tsv_fields
+from zoo.data.pairs import (
+    JSON_LINES,
+    MOST_CHARACTERS,
+    Report,
+    find_splits,
+    json_fields,
+    read_pairs,
+    tsv_fields,
+)
 
 HERE = pathlib.Path(__file__).parent
 
 
 class PairsBuilder(tfds.core.GeneratorBasedBuilder):
-    """Base class: examples are {"source": text, "targets": [text, ...]}.
+    """Base class: examples are {"source": text or image, "targets": [text, ...]}.
 
     What was read and what was skipped stands in `builder.info.metadata["reports"]`, by split.
     """
 
     VERSION = tfds.core.Version("1.0.0")
+    source_feature = tfds.features.Text()
 
     def _splits(self, dl_manager):
         """The files of each split, as `read_pairs` takes them."""
         raise NotImplementedError
 
     _fields = staticmethod(tsv_fields)  # of a line of a file that has source and targets
+    most_characters = MOST_CHARACTERS  # of a text; a line with more is skipped
 
     def _pairs_info(self, **about):
         features = {
-            "source": tfds.features.Text(),
+            "source": self.source_feature,
             "targets": tfds.features.Sequence(tfds.features.Text()),
         }
         return self.dataset_info_from_configs(
@@ -41,9 +51,13 @@ class PairsBuilder(tfds.core.GeneratorBasedBuilder):
         splits = self._splits(dl_manager)
         return {split: self._generate_examples(split, paths) for split, paths in splits.items()}
 
+    def _examples(self, split, paths, report):
+        """Yields the examples of a split, and tells the report of them."""
+        return read_pairs(paths, report, self.most_characters, self._fields)
+
     def _generate_examples(self, split, paths):
         report = Report()
-        yield from enumerate(read_pairs(paths, report, fields=self._fields))
+        yield from enumerate(self._examples(split, paths, report))
         if not report.examples:
             raise ValueError(f"There is no good line for {split}: {report}")
         self.info.metadata["reports"][split] = dataclasses.asdict(report)
@@ -69,14 +83,23 @@ class CmuDict(PairsBuilder):
 
 
 class ParallelCorpus(PairsBuilder, skip_registration=True):
-    """A folder of files of one's own: train.tsv, or train.SOURCE and train.TARGET, and so on."""
+    """A folder of files of one's own: train.tsv, or train.SOURCE and train.TARGET, and so on.
+
+    Or train.jsonl, where an object on each line has the texts under the keys SOURCE and TARGET.
+    """
 
     name = "parallel_corpus"
 
-    def __init__(self, folder, source=None, target=None, **kwargs):
+    def __init__(self, folder, source=None, target=None, most_characters=None, **kwargs):
         self.folder = folder
         self.files = find_splits(pathlib.Path(folder), source, target)
-        config = config_of(pathlib.Path(folder).resolve().name, self.files)
+        reading = {}  # beside the files, what decides what is read of them
+        if most_characters:
+            reading["most_characters"] = self.most_characters = most_characters
+        if any(JSON_LINES in path.suffixes for paths in self.files.values() for path in paths):
+            reading["keys"] = source, target
+            self._fields = json_fields(source, target)
+        config = config_of(pathlib.Path(folder).resolve().name, self.files, reading)
         super().__init__(config=config, **kwargs)
 
     def _info(self):
@@ -119,12 +142,14 @@ class Multi30k(PairsBuilder):
         return self.files or dl_manager.download(addresses)
 
 
-def config_of(name, files):
-    """Prepared once for these contents: another file is another configuration."""
+def config_of(name, files, reading=None):
+    """Prepared once for these contents, read so: another file is another configuration."""
     digest = hashlib.sha256()
     for split, paths in files.items():
         for path in paths:
             digest.update(f"{split} {path.name} ".encode())
             digest.update(path.read_bytes())
+    if reading:
+        digest.update(repr(reading).encode())
     name = f"{name}_{digest.hexdigest()[:16]}" if files else name
     return tfds.core.BuilderConfig(name=name, version=PairsBuilder.VERSION)

@@ -11,7 +11,7 @@ from zoo.data.pairs import SPLIT_NAMES, Report
 class Examples(NamedTuple):
     """One split of a data set, in memory."""
 
-    sources: list  # of str
+    sources: list  # of str; of bytes, where they are images
     targets: list  # of lists of str: all that are right
     report: Report
     licence: str
@@ -22,7 +22,7 @@ class Examples(NamedTuple):
         return [s for s, _ in pairs], [t for _, t in pairs]
 
 
-def load_examples(data, split, source=None, target=None, cache=None):
+def load_examples(data, split, source=None, target=None, cache=None, most_characters=None):
     """Reads one split of a data set into memory.
 
     Arguments:
@@ -30,9 +30,11 @@ def load_examples(data, split, source=None, target=None, cache=None):
             a folder of files (see `ParallelCorpus`); or "tfds:NAME", any data set of
             tensorflow-datasets with two texts an example.
         split: "train", "validation" or "test".
-        source, target: the endings of the files in a folder, or the features of a "tfds:" set (by
-            default its supervised keys).
+        source, target: the endings of the files in a folder, the keys in its files of JSON lines,
+            or the features of a "tfds:" set (by default its supervised keys).
         cache: a folder for prepared data, that of tensorflow-datasets by default.
+        most_characters: int, those of a text in a folder's files; lines with more are skipped. By
+            default 5,000.
 
     Example:
 
@@ -53,7 +55,7 @@ def load_examples(data, split, source=None, target=None, cache=None):
     elif data.startswith("tfds:"):
         return _load_tfds(data.removeprefix("tfds:"), split, source, target, cache)
     elif pathlib.Path(data).is_dir():
-        builder = ParallelCorpus(data, source, target, data_dir=cache)
+        builder = ParallelCorpus(data, source, target, most_characters, data_dir=cache)
     else:
         raise FileNotFoundError(
             "`data` must be a folder, 'cmu_dict', 'multi30k' or 'tfds:NAME'. "
@@ -65,17 +67,22 @@ def load_examples(data, split, source=None, target=None, cache=None):
 def read_split(builder, split):
     """Reads one split of a `PairsBuilder` into memory."""
     tfds.disable_progress_bar()
-    _prepare(builder)
-    _require_split(builder, split)
+    prepare(builder)
+    require_split(builder, split)
     sources, targets = [], []
-    for batch in builder.as_dataset(split).ragged_batch(4096):  # many times faster than one by one
-        sources += [text.decode("utf-8") for text in batch["source"].numpy()]
+    are_images = isinstance(builder.info.features["source"], tfds.features.Image)
+    decoders = {"source": tfds.decode.SkipDecoding()} if are_images else None
+    dataset = builder.as_dataset(split, decoders=decoders)
+    for batch in dataset.ragged_batch(4096):  # many times faster than one by one
+        read = batch["source"].numpy().tolist()
+        sources += read if are_images else [text.decode("utf-8") for text in read]
         targets += [[text.decode("utf-8") for text in row] for row in batch["targets"].to_list()]
     report = Report(**builder.info.metadata["reports"][split])
-    return Examples(sources, targets, report, _licence(builder.info))
+    return Examples(sources, targets, report, licence_of(builder.info))
 
 
-def _prepare(builder):
+def prepare(builder):
+    """Prepares a data set where it is not prepared yet."""
     try:
         with contextlib.redirect_stdout(None):  # it would speak of a download
             _prepare_or_take(builder)
@@ -104,7 +111,8 @@ def _prepare_or_take(builder):
         builder.info.read_from_directory(builder.data_dir)
 
 
-def _load_tfds(name, split, source, target, cache):
+def open_tfds(name, split, cache=None):
+    """The builder of a data set of tensorflow-datasets, prepared, and its name of a split."""
     tfds.disable_progress_bar()
     try:
         builder = tfds.builder(name, data_dir=cache)
@@ -114,7 +122,14 @@ def _load_tfds(name, split, source, target, cache):
             f"Received: tfds:{name}, which it does not know"
         ) from error
     _prepare_or_take(builder)
-    _require_split(builder, split)
+    names = [name for name in SPLIT_NAMES.get(split, ()) if name in builder.info.splits]
+    split = names[0] if names else split
+    require_split(builder, split)
+    return builder, split
+
+
+def _load_tfds(name, split, source, target, cache):
+    builder, split = open_tfds(name, split, cache)
     keys = (source, target) if source else builder.info.supervised_keys
     if not keys or any(key not in builder.info.features for key in keys):
         raise ValueError(
@@ -130,10 +145,10 @@ def _load_tfds(name, split, source, target, cache):
             targets.append([other])
         else:
             report.skip(f"example {i}", "empty text")
-    return Examples(sources, targets, report, _licence(builder.info))
+    return Examples(sources, targets, report, licence_of(builder.info))
 
 
-def _require_split(builder, split):
+def require_split(builder, split):
     if split not in builder.info.splits and getattr(builder, "folder", None):
         names = " or ".join(SPLIT_NAMES[split])
         raise FileNotFoundError(
@@ -147,5 +162,6 @@ def _require_split(builder, split):
         )
 
 
-def _licence(info):
+def licence_of(info):
+    """What a data set says of its licence."""
     return info.as_proto.redistribution_info.license or "not stated"

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 
 class Side(NamedTuple):
-    """The sources or the targets of all examples, one behind the other."""
+    """One column of all examples, such as their sources, one behind the other."""
 
     ids: np.ndarray
     lengths: np.ndarray
@@ -26,42 +26,45 @@ def side_of(lists):
 class Layout(NamedTuple):
     """Where in an epoch's vector its parts begin.
 
-    The ids of example i are those between the i-th border and the next; the examples of batch i are
-    those between its `first` and `last` member, in `rows` rows as wide as `width`.
+    The ids of a column of example i are those between the i-th of its borders and the next; the
+    examples of batch i are those between its `first` and `last` member, in `rows` rows, each column
+    as wide as its width.
     """
 
-    source_borders: int
-    target_borders: int
+    borders: dict  # of each column, by its name
     members: int
-    batches: int  # first, last, rows and width of each
+    batches: int  # first, last, rows and the width of each column, of each batch
     count: int  # of batches
 
 
-def pack(source, target, plan):
+def pack(sides, plan):
     """The vector of an epoch (int32), and its `Layout`.
 
     Arguments:
-        source, target: `Side`s, with ids as they are to stand in a batch.
-        plan: list of (rows, width, indices of examples).
+        sides: dict of `Side`s by the names of columns, with ids as they are to stand in a batch.
+        plan: list of (rows, widths, indices of examples), the widths in the order of the sides.
     """
-    borders = [np.cumsum([0, *side.lengths]) for side in (source, target)]
-    borders[1] += len(source.ids)
+    vectors, borders, end = [], [], 0
+    for side in sides.values():
+        vectors.append(side.ids)
+        borders.append(end + np.cumsum([0, *side.lengths]))
+        end += len(side.ids)
     members = [indices for *_, indices in plan]
     ends = np.cumsum([0, *map(len, members)])
-    shapes = np.array([(rows, width) for rows, width, _ in plan])
+    shapes = np.array([(rows, *widths) for rows, widths, _ in plan])
     batches = np.concatenate([ends[:-1, None], ends[1:, None], shapes], axis=1)
-    parts = [source.ids, target.ids, *borders, *members, batches.ravel()]
+    parts = [*vectors, *borders, *members, batches.ravel()]
     vector = np.concatenate(parts).astype("int32")
-    batches_at = len(vector) - batches.size
-    members_at = batches_at - int(ends[-1])
-    second = members_at - len(borders[1])
-    return vector, Layout(second - len(borders[0]), second, members_at, batches_at, len(plan))
+    at = end + np.cumsum([0, *map(len, borders)])  # of each one's borders, and behind them
+    begins = dict(zip(sides, at[:-1].tolist(), strict=True))
+    return vector, Layout(begins, int(at[-1]), len(vector) - batches.size, len(plan))
 
 
 def batch_of(vector, layout, number):
-    """A batch of a packed epoch: source (rows, width), target (rows, width + 1), padded with 0."""
-    at = layout.batches + 4 * number
-    first, last, rows, width = tf.unstack(vector[at : at + 4], 4)
+    """A batch of a packed epoch: each column (rows, its width), padded with 0."""
+    columns = len(layout.borders)
+    at = layout.batches + (3 + columns) * number
+    first, last, rows, *widths = tf.unstack(vector[at : at + 3 + columns], 3 + columns)
     members = vector[layout.members + first : layout.members + last]
 
     def padded(borders, width):
@@ -69,5 +72,25 @@ def batch_of(vector, layout, number):
         ids = tf.gather(vector, tf.ragged.range(begins, ends))
         return tf.ensure_shape(ids.to_tensor(shape=tf.stack([rows, width])), (None, None))
 
-    source = padded(layout.source_borders, width)
-    return {"source": source, "target": padded(layout.target_borders, width + 1)}
+    pairs = zip(layout.borders.items(), widths, strict=True)
+    return {name: padded(borders, width) for (name, borders), width in pairs}
+
+
+class PackedBatches:
+    """Base class of what makes batches, an epoch of them from `packed(epoch)`, as `pack` has it."""
+
+    def packed(self, epoch):
+        raise NotImplementedError(f"{type(self).__name__} must implement `packed`")
+
+    def looked_up(self, batch):
+        """A batch of ids as it is trained on."""
+        return batch
+
+    def epoch(self, epoch, first=0):
+        """The batches of an epoch from the first-th on, prefetched, as a tf.data.Dataset."""
+        vector, layout = self.packed(epoch)
+        with tf.device("CPU:0"):
+            vector = tf.constant(vector)
+        numbers = tf.data.Dataset.range(first, layout.count, output_type=tf.int32)
+        dataset = numbers.map(lambda number: self.looked_up(batch_of(vector, layout, number)))
+        return dataset.prefetch(tf.data.AUTOTUNE)

@@ -7,11 +7,12 @@ from matplotlib import font_manager
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure  # without pyplot: no window, no global state
 
+from zoo.evaluation.words import START, checked_weights
+
 # White is nothing, so that the picture prints.
 BLUES = LinearSegmentedColormap.from_list(
     "blues", ["white", *mpl.colormaps["Blues"](np.linspace(0.2, 1.0, 9))]
 )
-START = "\u2581"  # what SentencePiece puts before the first piece of a word
 
 
 def plot_heat_map(source_tokens, target_tokens, weights, path, title=None):
@@ -34,14 +35,10 @@ def plot_heat_map(source_tokens, target_tokens, weights, path, title=None):
     plot_heat_map(["c", "a", "t"], ["K", "AE", "T"], weights, "/tmp/heat.png")
     ```
     """
-    weights = _checked(source_tokens, target_tokens, weights)
-    endings = Figure().canvas.get_supported_filetypes()
-    if pathlib.Path(path).suffix.removeprefix(".").lower() not in endings:
-        raise ValueError(
-            f"`path` must end in one of {', '.join(sorted(endings))}. Received: {path}"
-        )
+    weights = checked_weights(source_tokens, target_tokens, weights)
+    require_ending(path)
     columns, rows = _labels(source_tokens), _labels(target_tokens)
-    fonts = _fonts_for("".join([*columns, *rows, title or ""]))
+    fonts = fonts_for("".join([*columns, *rows, title or ""]))
     # Inches a token: 30 of them fit the width of a page, few are not a giant's.
     side = float(np.clip(7.0 / max(len(columns), len(rows), 1), 0.21, 0.34))
     margin = 1.0  # for the labels
@@ -70,67 +67,23 @@ def plot_heat_map(source_tokens, target_tokens, weights, path, title=None):
     bar.ax.tick_params(labelsize=8, length=0)
     if title:
         axes.set_title(title, fontfamily=fonts, parse_math=False)
-    with warnings.catch_warnings(), mpl.rc_context({"pdf.fonttype": 42}):  # fonts that can be read
-        warnings.filterwarnings("ignore", "Glyph .* missing")  # _fonts_for has said so
-        figure.savefig(path, dpi=200, bbox_inches="tight")
+    write_figure(figure, path)
 
 
-def merge_words(source_tokens, target_tokens, weights):
-    """Pieces of words put together, on both sides, where SentencePiece has split them.
-
-    The weight of a pair of words is what all pieces of the source's word have together, in the mean
-    of the pieces of the target's word: a row still sums to one.
-
-    Arguments:
-        source_tokens, target_tokens: lists of str; a side whose pieces do not mark where words
-            start is left as it is.
-        weights: (len(target_tokens), len(source_tokens)).
-
-    Returns source words, target words and their weights.
-
-    Example:
-
-    ```python
-    from zoo.evaluation.heat_map import merge_words
-
-    pieces = ["\u2581ein", "\u2581Fahr", "rad"], ["\u2581a", "\u2581bi", "cycle"]
-    weights = [[1.0, 0.0, 0.0], [0.2, 0.4, 0.4], [0.0, 0.2, 0.8]]
-    sources, targets, weights = merge_words(*pieces, weights)
-    assert (sources, targets) == (["ein", "Fahrrad"], ["a", "bicycle"])
-    print(weights)  # [[1.0, 0.0], [0.1, 0.9]]
-    ```
-    """
-    weights = _checked(source_tokens, target_tokens, weights)
-    sources, source_starts = _words(source_tokens)
-    targets, target_starts = _words(target_tokens)
-    if sources:
-        weights = np.add.reduceat(weights, source_starts, axis=1)
-    if targets:
-        sizes = np.diff([*target_starts, len(target_tokens)])
-        weights = np.add.reduceat(weights, target_starts, axis=0) / sizes[:, None]
-    return sources, targets, weights
-
-
-def _words(tokens):
-    """The words that tokens make, and the index of the first token of each."""
-    marked = any(token.startswith(START) for token in tokens)
-    words, starts = [], []
-    for i, token in enumerate(tokens):
-        if i == 0 or not marked or token.startswith(START):
-            words.append("")
-            starts.append(i)
-        words[-1] += token.removeprefix(START)
-    return words, starts
-
-
-def _checked(source_tokens, target_tokens, weights):
-    weights = np.asarray(weights, "float64")
-    if weights.shape != (len(target_tokens), len(source_tokens)):
+def require_ending(path):
+    """Raises an error unless matplotlib knows what the ending of a path says."""
+    endings = Figure().canvas.get_supported_filetypes()
+    if pathlib.Path(path).suffix.removeprefix(".").lower() not in endings:
         raise ValueError(
-            f"`weights` must have shape ({len(target_tokens)}, {len(source_tokens)}), a row for "
-            f"each target token. Received: weights.shape={weights.shape}"
+            f"`path` must end in one of {', '.join(sorted(endings))}. Received: {path}"
         )
-    return weights
+
+
+def write_figure(figure, path):
+    """Writes a figure whose fonts `fonts_for` has chosen."""
+    with warnings.catch_warnings(), mpl.rc_context({"pdf.fonttype": 42}):  # fonts that can be read
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # fonts_for has said so
+        figure.savefig(path, dpi=200, bbox_inches="tight")
 
 
 def _labels(tokens):
@@ -144,7 +97,7 @@ def _labels(tokens):
     return [token if token.strip() else "␣" for token in tokens]
 
 
-def _fonts_for(text):
+def fonts_for(text):
     """Matplotlib's font, and behind it installed ones with the characters that it lacks."""
     fonts = [mpl.rcParams["font.sans-serif"][0]]
     missing = {c for c in text if not c.isspace()}

@@ -3,6 +3,7 @@
 from importlib import metadata
 
 import sacrebleu
+from rouge_score import rouge_scorer
 from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
 import zoo
@@ -21,6 +22,10 @@ def evaluate(hypotheses, references, metrics):
                 spaces, against the reference with the lowest ratio, summed over lines.
             "edit_distance": edits of characters, those to the nearest reference, a line.
             "bleu", "chrf": sacreBLEU's, on detokenised text.
+        "rouge1", "rouge2", "rougeL": per cent of words, of pairs of words, of words in the longest
+            common subsequence (Lin 2004): F1 of each line, beside its nearest reference, in the
+            mean. Those of the package rouge-score: stems of words in lower case, of letters from a
+            to z and digits alone.
 
     Returns {metric: {"score": float, "signature": str}}. Two scores compare only if their
     signatures agree.
@@ -126,6 +131,19 @@ def _sacrebleu(metric):
     return score
 
 
+def _rouge(name):
+    def score(hypotheses, references):
+        scorer = rouge_scorer.RougeScorer([name], use_stemmer=True)
+        total = sum(
+            max(scorer.score(reference, hypothesis)[name].fmeasure for reference in refs)
+            for hypothesis, refs in _zip(hypotheses, references)
+        )
+        how = f"stemmer:yes|rouge-score:{metadata.version('rouge-score')}"
+        return _result(100 * total / len(hypotheses), f"{name}|{how}", references)
+
+    return score
+
+
 def _zip(hypotheses, references):
     return zip(hypotheses, references, strict=True)
 
@@ -144,6 +162,9 @@ METRICS = {
     "edit_distance": _edit_distance,
     "bleu": _sacrebleu(sacrebleu.BLEU()),
     "chrf": _sacrebleu(sacrebleu.CHRF()),
+    "rouge1": _rouge("rouge1"),
+    "rouge2": _rouge("rouge2"),
+    "rougeL": _rouge("rougeL"),
 }
 
-LOWER_IS_BETTER = ("wer", "per", "edit_distance")
+LOWER_IS_BETTER = ("wer", "per", "edit_distance", "perplexity")

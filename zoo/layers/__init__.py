@@ -3,10 +3,12 @@
 from zoo.layers.attention_cell import AttentionCell
 from zoo.layers.bahdanau_attention import BahdanauAttention
 from zoo.layers.beam_search_decoder import BeamSearchDecoder
+from zoo.layers.copy_decoder import CopyDecoder, CopyEncoder
 from zoo.layers.decoder import Decoder
 from zoo.layers.ensemble import Ensemble, EnsembleEncoder
 from zoo.layers.greedy_decoder import GreedyDecoder
 from zoo.layers.hypotheses import SearchResult
+from zoo.layers.image_encoder import ImageEncoder
 from zoo.layers.luong_attention import LuongAttention
 from zoo.layers.monotonic_attention import BahdanauMonotonicAttention, LuongMonotonicAttention
 from zoo.layers.recurrent_decoder import RecurrentDecoder

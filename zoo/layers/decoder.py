@@ -100,16 +100,27 @@ class Decoder(NamedArguments, keras.layers.Layer):
         logits, weights = outputs if len(outputs) == 2 else (outputs[0], None)
         return self.results(logits, weights, state, return_attention_scores, return_state)
 
-    def logits_at(self, rows, tokens, memory=None, memory_mask=None, summary=None, training=None):
+    def logits_at(
+        self,
+        rows,
+        tokens,
+        memory=None,
+        memory_mask=None,
+        summary=None,
+        training=None,
+        return_attention_scores=False,
+    ):
         """Teacher forcing where not all logits are wanted: those of padding would be half of them.
 
-        rows (count,) are indices into batch * time; returns logits (count, vocabulary). A decoder
-        whose output layer is large overrides it, so as to compute no others.
+        rows (count,) are indices into batch * time; returns logits (count, vocabulary), and if
+        asked for all weights (batch, time, source_length). A decoder whose output layer is large
+        overrides it, so as to compute no others.
         """
-        logits = self(tokens, memory, memory_mask, summary, training=training)
-        return rows_of(logits, rows)
+        options = {"return_attention_scores": True} if return_attention_scores else {}
+        results = self(tokens, memory, memory_mask, summary, training=training, **options)
+        return logits_of_rows(results, rows, return_attention_scores)
 
-    def results(self, logits, weights, state, return_attention_scores, return_state):
+    def results(self, logits, weights, state, return_attention_scores, return_state=False):
         """What `call` returns, of what it was asked for."""
         extras = [weights] * return_attention_scores + [state] * return_state
         return (logits, *extras) if extras else logits
@@ -234,9 +245,17 @@ class Decoder(NamedArguments, keras.layers.Layer):
         return logits, new_state, weights
 
 
+def logits_of_rows(results, rows, has_weights):
+    """What `logits_at` gives, from what a `call` gave."""
+    if not has_weights:
+        return rows_of(results, rows)
+    logits, weights = results
+    return rows_of(logits, rows), weights
+
+
 def rows_of(outputs, rows):
     """Some rows (count, dim) of outputs (batch, time, dim)."""
-    return ops.take(ops.reshape(outputs, (-1, outputs.shape[-1])), rows, axis=0)
+    return ops.take(ops.reshape(outputs, (-1, ops.shape(outputs)[-1])), rows, axis=0)
 
 
 def _same_structure(one, other):

@@ -179,11 +179,22 @@ class RecurrentDecoder(Decoder):
         logits = self._logits(self.dropout_layer(outputs, training=training))
         return self.results(logits, weights, state, return_attention_scores, return_state)
 
-    def logits_at(self, rows, tokens, memory=None, memory_mask=None, summary=None, training=None):
+    def logits_at(
+        self,
+        rows,
+        tokens,
+        memory=None,
+        memory_mask=None,
+        summary=None,
+        training=None,
+        return_attention_scores=False,
+    ):
         if type(self).call is not RecurrentDecoder.call:  # a subclass has its own way
-            return super().logits_at(rows, tokens, memory, memory_mask, summary, training)
-        outputs, _, _ = self._read(tokens, (memory, memory_mask, summary), None, training)
-        return self._logits(self.dropout_layer(rows_of(outputs, rows), training=training))
+            encoded = (memory, memory_mask, summary)
+            return super().logits_at(rows, tokens, *encoded, training, return_attention_scores)
+        outputs, _, weights = self._read(tokens, (memory, memory_mask, summary), None, training)
+        logits = self._logits(self.dropout_layer(rows_of(outputs, rows), training=training))
+        return self.results(logits, weights, None, return_attention_scores)
 
     def _read(self, tokens, encoded, state, training):
         """All steps on given tokens: outputs (batch, time, output_size), state, weights."""

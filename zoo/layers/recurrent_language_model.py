@@ -15,8 +15,10 @@ class RecurrentLanguageModel(RecurrentDecoder):
         P(t) = softmax(h(t) V + b), or with an attention
         P(t) = softmax(tanh([h(t); context(h(t-window) .. h(t-1))] W) V + b)
 
-    The attention is that of Daniluk et al. 2017 in its plainest form: the state h(t) looks at the
-    `window` states before it.
+    The attention has the past as a cache (Grave et al. 2017; with keys and values apart, as Daniluk
+    et al. 2017): a state h(s) of the `window` before is found by what was there before it, its key
+    is h(s-1). Where the text was once as it is now, h(t) sees what came then. W begins as [1; 0],
+    the model without attention, which it is no slower to learn than.
 
     Arguments:
         vocabulary_size: int.
@@ -89,7 +91,9 @@ class RecurrentLanguageModel(RecurrentDecoder):
             size = output_size(self.cell)
             if not self.attention.built:
                 self.attention.build((None, None, size), (None, None, size))
-            self.attention_kernel = self.add_weight(shape=(2 * size, size), name="attention_kernel")
+            self.attention_kernel = self.add_weight(
+                shape=(2 * size, size), initializer=_state_alone, name="attention_kernel"
+            )
         super().build(tokens_shape)
 
     def begin(
@@ -124,6 +128,18 @@ class RecurrentLanguageModel(RecurrentDecoder):
         window = ops.broadcast_to(window, (batch, time, self.window))
         return ops.take_along_axis(weights, window, axis=-1)
 
+    def past_alignments(self, tokens):
+        """The same weights by where they are in the texts: (batch, time, time), 0 elsewhere.
+
+        Row t is where the state that has read token t looks, among those that had read the others.
+        """
+        weights = self.past_weights(tokens)
+        batch, time = ops.shape(weights)[:2]
+        places = ops.arange(time) - ops.arange(time)[:, None] + self.window  # (time, time)
+        there = ops.logical_and(places >= 0, places < self.window)
+        places = ops.broadcast_to(ops.clip(places, 0, self.window - 1), (batch, time, time))
+        return ops.where(there, ops.take_along_axis(weights, places, axis=-1), 0.0)
+
     def _cell_step(self, inputs, state, source, noise=None, training=None):
         cell = {"cell": state["cell"]}
         outputs, after, _ = super()._cell_step(inputs, cell, source, None, training)
@@ -150,7 +166,10 @@ class RecurrentLanguageModel(RecurrentDecoder):
         rows = ops.reshape(hidden, (-1, time, hidden.shape[-1]))  # each with a past of its own
         before = [past[name] for name in AttentionSource._fields]  # a backend may reorder dicts
         before = [ops.reshape(x, (batch * beam, *x.shape[2:])) for x in before]
-        now = self.attention.precompute(rows)
+        # The key of a state is the one before it; its values are the states themselves.
+        last = ops.cast(before[AttentionSource._fields.index("values")][:, -1:], rows.dtype)
+        keys = ops.concatenate([last, rows[:, :-1]], axis=1)
+        now = self.attention.precompute(rows, key=keys)
         joined = [ops.concatenate(pair, axis=1) for pair in zip(before, now, strict=True)]
         # State t stands at window + t of what is joined, and sees t to window + t - 1.
         places = ops.arange(self.window + time) - ops.arange(time)[:, None]
@@ -178,3 +197,9 @@ class RecurrentLanguageModel(RecurrentDecoder):
         if attention is not None:
             attention = keras.saving.deserialize_keras_object(attention)
         return super().from_config({**config, "attention": attention})
+
+
+def _state_alone(shape, dtype=None):
+    """A kernel for [h; context] that gives h."""
+    eye = ops.eye(shape[1], dtype=dtype)
+    return ops.concatenate([eye, ops.zeros_like(eye)], axis=0)

@@ -146,12 +146,23 @@ class TransformerDecoder(TransformerStack, Decoder):
             x, state, weights = self._go_on(tokens[:, None, :], state, source, training)
         return self.results(self._logits(x), weights, state, return_attention_scores, return_state)
 
-    def logits_at(self, rows, tokens, memory=None, memory_mask=None, summary=None, training=None):
+    def logits_at(
+        self,
+        rows,
+        tokens,
+        memory=None,
+        memory_mask=None,
+        summary=None,
+        training=None,
+        return_attention_scores=False,
+    ):
         if type(self).call is not TransformerDecoder.call:  # a subclass has its own way
-            return super().logits_at(rows, tokens, memory, memory_mask, summary, training)
+            encoded = (memory, memory_mask, summary)
+            return super().logits_at(rows, tokens, *encoded, training, return_attention_scores)
         self.check_tokens(tokens, memory, summary)
-        x, _ = self._all_at_once(tokens, self._source(memory, memory_mask), training)
-        return self._logits(rows_of(x, rows))
+        x, weights = self._all_at_once(tokens, self._source(memory, memory_mask), training)
+        logits = self._logits(rows_of(x, rows))
+        return self.results(logits, weights, None, return_attention_scores)
 
     def _all_at_once(self, tokens, sources, training):
         self.embed.check_length("tokens", tokens.shape[1])

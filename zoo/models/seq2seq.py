@@ -1,7 +1,7 @@
 import keras
 
 from zoo.layers import Decoder, checks
-from zoo.layers.decoder import rows_of
+from zoo.layers.decoder import logits_of_rows
 
 
 @keras.saving.register_keras_serializable("zoo")
@@ -77,12 +77,18 @@ class Seq2Seq(keras.Model):
             training=training,
         )
 
-    def logits_at(self, rows, inputs, training=None):
-        """The logits (count, vocabulary) of some rows (count,) of batch * time, and no others."""
+    def logits_at(self, rows, inputs, training=None, return_attention_scores=False):
+        """The logits (count, vocabulary) of some rows (count,) of batch * time, and no others.
+
+        With `return_attention_scores` also the weights of all, (batch, time, source_length).
+        """
+        options = {"training": training}
+        if return_attention_scores:  # which a model of one's own may not know
+            options["return_attention_scores"] = True
         if type(self).call is not Seq2Seq.call:  # a subclass has its own way
-            return rows_of(self(inputs, training=training), rows)
+            return logits_of_rows(self(inputs, **options), rows, return_attention_scores)
         encoded = self._encoded(inputs, training)
-        return self.decoder.logits_at(rows, inputs["target"], *encoded, training=training)
+        return self.decoder.logits_at(rows, inputs["target"], *encoded, **options)
 
     def _encoded(self, inputs, training):
         return checks.encoded(self.encoder(inputs["source"], training=training), self.encoder)

@@ -1,3 +1,4 @@
+import functools
 import itertools
 import random
 import threading
@@ -85,9 +86,12 @@ class Client:
         columns = {name: to_bytes(values) for name, values in columns.items()}
         return self._insist(lambda: self.transport.predict(signature, columns))
 
-    def predict(self, texts):
-        """The answers to a list of texts: what the signature serving_default gives."""
-        return self("serving_default", text=texts)
+    def predict(self, texts=None, **columns):
+        """The answers to a list of texts: what the signature serving_default gives.
+
+        A model of images takes `image_bytes=`, the contents of files.
+        """
+        return self("serving_default", **(columns or {"text": texts}))
 
     @property
     def path(self):
@@ -98,6 +102,12 @@ class Client:
     def name(self):
         """The model and its version, as the server has it at this moment."""
         return f"{self.model}/{self._insist(self.transport.metadata).version}"
+
+    @functools.cached_property
+    def input_name(self):
+        """What serving_default takes, "text" or "image_bytes"."""
+        signatures = self._insist(self.transport.metadata).signatures
+        return next(iter(signatures["serving_default"].inputs), "text")
 
     @property
     def num_results(self):

@@ -8,25 +8,24 @@ import tensorflow as tf
 from tensorflow_serving.apis import predict_pb2
 
 import zoo
+from zoo.serving.card import card
 from zoo.serving.saved_model import ABOUT, describe_weights, is_version
+from zoo.serving.strings import to_bytes
 from zoo.serving.warm_up import write_warm_up
-
-# The inputs of each signature, all of them (batch,) strings.
-SIGNATURES = {"serving_default": ("text",), "align": ("text",), "score": ("text", "target")}
 
 
 def export(pipeline, output, about=None, examples=("",), float16=False):
     """Writes a pipeline as the next version of a SavedModel, whole or not at all.
 
-    The three functions of the pipeline become the signatures serving_default, align and score, in
-    graph mode, for CPU and GPU alike. Beside them stand zoo.json (all that `zoo.load` needs but the
-    weights), a model card, and requests with which TF Serving warms up before it takes others.
+    The functions of the pipeline become the signatures, such as serving_default, align and score,
+    in graph mode, for CPU and GPU alike. Beside them stand zoo.json (all that `zoo.load` needs but
+    the weights), a model card, and requests with which TF Serving warms up before it takes others.
 
     Arguments:
         pipeline: a `Pipeline`.
         output: path, saved_models/NAME.
         about: dict for zoo.json and the card: recipe, config, data, scores, training.
-        examples: list of str, the texts of the warm-up requests.
+        examples: list of str, the texts of the warm-up requests, or of bytes, the images.
         float16: bool, whether weights take half the space on disk. The SavedModel computes in
             float32 all the same, and `zoo.load` gives float32 weights back.
 
@@ -59,11 +58,12 @@ def export(pipeline, output, about=None, examples=("",), float16=False):
         part.chmod(0o755)
         module, signatures = _module(pipeline, float16)
         tf.saved_model.save(module, str(part), signatures=signatures)
-        write_warm_up(part, _warm_up_requests(signatures["serving_default"], examples))
+        write_warm_up(part, _warm_up_requests(pipeline, signatures, examples))
         text = json.dumps(about, ensure_ascii=False, indent=1)
         (part / ABOUT).write_text(text + "\n", encoding="utf-8")
         folder = output / str(max([0, *_taken(output)]) + 1)
-        (part / "README.md").write_text(card(about, output.name, folder.name), encoding="utf-8")
+        text = card(about, output.name, folder.name, pipeline.input_name, pipeline.signatures)
+        (part / "README.md").write_text(text, encoding="utf-8")
         part.rename(folder)
     finally:
         shutil.rmtree(part, ignore_errors=True)
@@ -84,29 +84,22 @@ def _module(pipeline, float16):
     def on_stored(function):
         """The function, with the stored weights in place of the model's."""
 
-        def run(**columns):
+        def run(*columns):
             # Here, at the top of the graph, a weight is cast once a call and not once a step.
             pairs = [
                 (variable, tf.cast(stored, variable.dtype))
                 for variable, stored in zip(variables, module.weights, strict=True)
             ]
             with keras.StatelessScope(state_mapping=pairs):
-                return function(**columns)
+                return function(*columns)
 
         return run if float16 else function
 
-    functions = {
-        "serving_default": pipeline.decode,
-        "align": pipeline.align,
-        "score": pipeline.score,
-    }
     signatures = {
-        signature: tf.function(
-            on_stored(functions[signature]), autograph=False
-        ).get_concrete_function(
-            **{name: tf.TensorSpec((None,), tf.string, name=name) for name in names}
+        signature: tf.function(on_stored(function), autograph=False).get_concrete_function(
+            *[tf.TensorSpec((None,), tf.string, name=name) for name in names]
         )
-        for signature, names in SIGNATURES.items()
+        for signature, (function, names) in pipeline.signatures.items()
     }
     return module, signatures
 
@@ -124,66 +117,17 @@ def _half(variable):
     return tf.Variable(tf.cast(variable.value, tf.float16))
 
 
-def _warm_up_requests(decode, examples):
+def _warm_up_requests(pipeline, signatures, examples):
     """Requests for each signature, at batch sizes 1 and 8."""
-    texts = [text.encode("utf-8") for text in examples or [""]]
-    targets = decode(text=tf.constant(texts))["text"].numpy().tolist()
+    sources = to_bytes(list(examples or [""]))
+    targets = signatures["serving_default"](tf.constant(sources))["text"].numpy().tolist()
     for size in (1, 8):
-        rows = [i % len(texts) for i in range(size)]
-        columns = {"text": [texts[i] for i in rows], "target": [targets[i] for i in rows]}
-        for signature, names in SIGNATURES.items():
+        rows = [i % len(sources) for i in range(size)]
+        columns = {pipeline.input_name: [sources[i] for i in rows]}
+        columns["target"] = [targets[i] for i in rows]
+        for signature, (_, names) in pipeline.signatures.items():
             request = predict_pb2.PredictRequest()
             request.model_spec.signature_name = signature
             for name in names:
                 request.inputs[name].CopyFrom(tf.make_tensor_proto(columns[name]))
             yield request
-
-
-def card(about, name, version):
-    """The model card, from what zoo.json says."""
-    lines = [f"# {name}, version {version}", ""]
-    if about.get("task"):
-        lines += [about["task"], ""]
-    if about.get("scores"):
-        lines += ["| metric | dev | signature |", "|---|---|---|"]
-        for metric, value in about["scores"].items():
-            signature = value["signature"].replace("|", "\\|")  # a bar would end the cell
-            lines.append(f"| {metric} | {value['score']:.2f} | {signature} |")
-        lines.append("")
-    search = ", ".join(f"{key} {value}" for key, value in about["pipeline"]["search"].items())
-    lines += [
-        f"Searched with {search}; sources are read up to "
-        f"{about['pipeline']['max_source_length']} tokens."
-        + (" Weights are stored as float16." if about["float16"] else ""),
-        "",
-    ]
-    training = about.get("training", {})
-    members = training.get("members", [training] if training else [])
-    for i, one in enumerate(members, 1):
-        lines += [f"## Training, member {i}" if len(members) > 1 else "## Training", ""]
-        lines += [f"- {key.replace('_', ' ')}: {value}" for key, value in one.items()]
-        lines.append("")
-    data = about.get("data", {})
-    if data:
-        lines += ["## Data", ""]
-        lines += [f"- {key.replace('_', ' ')}: {value}" for key, value in data.items()]
-        lines.append("")
-    lines += [
-        "## Use",
-        "",
-        "```sh",
-        f"zoo predict saved_models/{name} TEXT",
-        f'curl localhost:8501/v1/models/{name}:predict -d \'{{"inputs": ["TEXT"]}}\''
-        "    # under TF Serving",
-        "```",
-        "",
-        "Signatures (all rows of a batch are independent):",
-        "",
-        "- `serving_default`: `text` to `text`, `score`, `texts`, `scores` (the n best)",
-        "- `align`: `text` to `source_tokens`, `target_tokens`, `alignments`",
-        "- `score`: `text`, `target` to `log_prob`",
-        "",
-        f"Made with keras-zoo {about['zoo']}; `zoo.load` gives the Keras model back.",
-        "",
-    ]
-    return "\n".join(lines)

@@ -4,6 +4,7 @@ import concurrent.futures
 import functools
 import itertools
 import json
+import pathlib
 
 from zoo.errors import UsageError
 from zoo.layers.hypotheses import NONE
@@ -21,7 +22,7 @@ def predict_lines(model, lines, batch_size=64, in_flight=1):
 
     Arguments:
         model: a `SavedModel`, or a `Client` of a server.
-        lines: iterable of str, as many as you like.
+        lines: iterable of str, as many as you like: texts, or names of image files.
         batch_size: int, how many lines are searched at once.
         in_flight: int, how many batches a server has to do at a time.
 
@@ -90,8 +91,20 @@ def batches_by_length(lines, batch_size):
         yield order[i : i + batch_size]
 
 
-def _decode(model, texts):
-    return model("serving_default", text=texts)
+def _decode(model, lines):
+    return model("serving_default", **sources_of(model, lines))
+
+
+def sources_of(model, lines):
+    """The column of sources that lines stand for: texts, or names of files where it reads images.
+
+    Arguments:
+        model: a `SavedModel`, a `Client` of a server, or a pipeline.
+        lines: list of str.
+    """
+    if model.input_name == "text":
+        return {"text": lines}
+    return {model.input_name: [pathlib.Path(line).read_bytes() for line in lines]}
 
 
 def read_answers(result):

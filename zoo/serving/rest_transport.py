@@ -40,7 +40,11 @@ class RestTransport:
 
     def predict(self, signature, columns):
         """The outputs of a signature: lists of bytes to numpy arrays, by name."""
-        inputs = {name: [_to_json(value) for value in values] for name, values in columns.items()}
+        # What is a file goes as TF Serving gives files back.
+        inputs = {
+            name: list(map(_to_b64 if name.endswith("_bytes") else _to_json, values))
+            for name, values in columns.items()
+        }
         body = json.dumps({"signature_name": signature, "inputs": inputs}, ensure_ascii=False)
         answer = self._request("outputs", "POST", f"{self.resource}:predict", body.encode())
         answer = answer["outputs"]
@@ -172,7 +176,11 @@ def _to_json(value):
     try:
         return value.decode("utf-8")
     except UnicodeDecodeError:
-        return {"b64": base64.b64encode(value).decode("ascii")}
+        return _to_b64(value)
+
+
+def _to_b64(value):
+    return {"b64": base64.b64encode(value).decode("ascii")}
 
 
 def _from_json(value):

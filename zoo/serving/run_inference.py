@@ -2,13 +2,15 @@
 
 from apache_beam.ml.inference.base import ModelHandler
 
+from zoo.serving.offline import sources_of
 from zoo.serving.saved_model import SavedModel
 
 
 class SavedModelHandler(ModelHandler):
     """Runs serving_default of a SavedModel in a pipeline of Beam's RunInference.
 
-    An element is a list of texts, which are searched together: who knows which texts are of like
+    An element is a list of texts (of names of files, where it reads images), which are searched
+    together: who knows which texts are of like
     length puts them together, and Beam does not batch again. Its prediction is the dict of numpy
     arrays that `SavedModel` gives. With keys, in a `KeyedModelHandler`.
 
@@ -24,4 +26,4 @@ class SavedModelHandler(ModelHandler):
         return SavedModel(self.path)
 
     def run_inference(self, batch, model, inference_args=None):
-        return [model("serving_default", text=texts) for texts in batch]
+        return [model("serving_default", **sources_of(model, texts)) for texts in batch]

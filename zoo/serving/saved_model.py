@@ -1,3 +1,4 @@
+import base64
 import hashlib
 import json
 import pathlib
@@ -9,7 +10,7 @@ from google.protobuf.message import DecodeError
 from tensorflow.core.protobuf import saved_model_pb2
 
 from zoo.errors import first_line
-from zoo.serving.pipeline import Pipeline
+from zoo.serving.pipelines import deserialize
 from zoo.serving.strings import to_bytes
 
 ABOUT = "zoo.json"
@@ -45,11 +46,15 @@ def read_about(path):
 
 
 def read_json(file):
-    """What a file of JSON says, or an error that names it."""
+    """What a file of JSON says, or an error that names it; bytes are written as TF Serving does."""
     try:
-        return json.loads(file.read_text(encoding="utf-8"))
+        return json.loads(file.read_text(encoding="utf-8"), object_hook=_bytes)
     except ValueError as error:
         raise ValueError(f"{file} is damaged: {error}") from error
+
+
+def _bytes(value):
+    return base64.b64decode(value["b64"]) if list(value) == ["b64"] else value
 
 
 def is_version(name):
@@ -71,6 +76,15 @@ def read_graph(folder):
             return graph
     tags = [list(graph.meta_info_def.tags) for graph in saved.meta_graphs]
     raise ValueError(f"no graph has the tag 'serve', but {tags}: save it with tf.saved_model.save")
+
+
+def identity(path):
+    """The folder of a SavedModel's version, its name as NAME/VERSION, and a fingerprint."""
+    path = find_version(path)
+    # Tells apart what has the same name: an index has a checksum of each weight.
+    files = (path / ABOUT, path / "variables" / "variables.index")
+    fingerprint = hashlib.sha256(b"".join(f.read_bytes() for f in files)).hexdigest()[:16]
+    return path, "/".join(path.resolve().parts[-2:]), fingerprint
 
 
 class SavedModel:
@@ -96,16 +110,18 @@ class SavedModel:
         except DAMAGE as error:
             reason = first_line(error)
             raise ValueError(f"{self.path} cannot be loaded: {reason}") from error
-        self.name = "/".join(self.path.resolve().parts[-2:])  # NAME/VERSION
-        # Tells apart what has the same name: an index has a checksum of each weight.
-        files = (self.path / ABOUT, self.path / "variables" / "variables.index")
-        self.fingerprint = hashlib.sha256(b"".join(f.read_bytes() for f in files)).hexdigest()[:16]
+        _, self.name, self.fingerprint = identity(self.path)
         self.about = read_about(self.path)
-        outputs = self.loaded.signatures["serving_default"].structured_outputs
-        self.num_results = outputs["texts"].shape[1]
+        decode = self.loaded.signatures["serving_default"]
+        self.num_results = decode.structured_outputs["texts"].shape[1]
+        # "text" or "image_bytes"
+        self.input_name = next(iter(decode.structured_input_signature[1]), "text")
 
     def __call__(self, signature, **columns):
         """Runs a signature on one batch, lists of strings, and gives a dict of numpy arrays."""
+        if signature not in self.loaded.signatures:
+            known = ", ".join(sorted(self.loaded.signatures))
+            raise ValueError(f"{self.path} has no signature {signature}, but {known}")
         columns = {k: tf.constant(to_bytes(v), tf.string) for k, v in columns.items()}
         answer = self.loaded.signatures[signature](**columns)
         return {name: tensor.numpy() for name, tensor in answer.items()}
@@ -129,7 +145,7 @@ def load(path):
     path = find_version(path)
     about = read_about(path)
     try:
-        pipeline = Pipeline.from_config(about["pipeline"])
+        pipeline = deserialize(about["pipeline"])
         weights = describe_weights(pipeline.model)
         if weights != about["weights"]:
             changed = [

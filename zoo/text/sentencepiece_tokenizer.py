@@ -1,6 +1,7 @@
 import base64
 import concurrent.futures
 import io
+import tempfile
 
 import sentencepiece
 import tensorflow as tf
@@ -35,24 +36,45 @@ class SentencePieceTokenizer(Tokenizer):
         self.vocabulary_size = int(self.processor.vocab_size())
 
     @classmethod
-    def train(cls, strings, vocabulary_size, kind="unigram", character_coverage=1.0):
-        """Trains on strings (an iterable of str). kind is "unigram" or "bpe"."""
+    def train(
+        cls,
+        strings,
+        vocabulary_size,
+        kind="unigram",
+        character_coverage=1.0,
+        normalize=True,
+        symbols=(),
+    ):
+        """Trains on strings (an iterable of str). kind is "unigram" or "bpe".
+
+        With normalize=False a character stays what it is, where NFKC has a plainer one; `symbols`
+        are words that are one piece each.
+        """
         if kind not in ("unigram", "bpe"):
             raise ValueError(f"`kind` must be 'unigram' or 'bpe'. Received: kind={kind!r}")
-        model = io.BytesIO()
+        model, others = io.BytesIO(), {}
+        if symbols:  # as the pieces that begin with a space
+            others["user_defined_symbols"] = ["\u2581" + symbol for symbol in symbols]
         try:
-            sentencepiece.SentencePieceTrainer.train(
-                sentence_iterator=iter(strings),
-                model_writer=model,
-                vocab_size=vocabulary_size,
-                model_type=kind,
-                character_coverage=character_coverage,
-                pad_id=cls.pad_id,
-                bos_id=cls.start_id,
-                eos_id=cls.end_id,
-                unk_id=cls.unknown_id,
-                minloglevel=2,
-            )
+            with tempfile.NamedTemporaryFile("w", suffix=".tsv") as rules:
+                if not normalize:  # but for a tab, which is a space
+                    rules.write("9\t20\n")
+                    rules.flush()
+                    others["normalization_rule_tsv"] = rules.name
+                sentencepiece.SentencePieceTrainer.train(
+                    sentence_iterator=iter(strings),
+                    model_writer=model,
+                    vocab_size=vocabulary_size,
+                    model_type=kind,
+                    character_coverage=character_coverage,
+                    pad_id=cls.pad_id,
+                    bos_id=cls.start_id,
+                    eos_id=cls.end_id,
+                    unk_id=cls.unknown_id,
+                    minloglevel=2,
+                    max_sentence_length=2**20,  # longer ones are left out
+                    **others,
+                )
         except RuntimeError as error:
             raise ValueError(
                 f"SentencePiece cannot make {vocabulary_size} pieces of this text: {error}"

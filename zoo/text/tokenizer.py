@@ -3,6 +3,8 @@ import pathlib
 
 import tensorflow as tf
 
+BYTES_PER_TOKEN = 64  # more than any token has; what is beyond a limit is not even looked at
+
 
 class Tokenizer(tf.Module):
     """Base class: strings to ids and back, inside the graph.
@@ -20,6 +22,30 @@ class Tokenizer(tf.Module):
 
     pad_id, start_id, end_id, unknown_id = range(4)
     special_tokens = ("", "<s>", "</s>", "\ufffd")  # as they are shown; padding shows as nothing
+
+    # What follows makes it the source side of a pipeline, as `zoo.image.ImageReader` is one, too.
+    input_name = "text"  # of a SavedModel
+    source_spec = tf.TensorSpec((None, None), tf.int32)
+
+    def read(self, strings, limit):
+        """(batch,) to what a model reads, (batch, length): `limit` ids at the most, 0 is padding.
+
+        There is a column at least, whatever comes in.
+        """
+        ids = self.tokenize(cut(strings, limit))[:, :limit].to_tensor(self.pad_id)
+        return tf.pad(ids, ((0, 0), (0, tf.maximum(1 - tf.shape(ids)[1], 0))))
+
+    def lengths(self, source):
+        """How many positions (batch,) of what was read are no padding."""
+        return tf.math.count_nonzero(source, axis=1, dtype=tf.int32)
+
+    def trimmed(self, source):
+        """Some of the rows that were read, without the columns that all of them have as padding."""
+        return source[:, : tf.maximum(tf.reduce_max(self.lengths(source)), 1)]
+
+    def encode(self, strings):
+        """A list of str as `Batches` takes them: lists of ids, and None, for they are looked up."""
+        return self.tokenize(strings).to_list(), None
 
     def detokenize(self, ids):
         """Ids (..., length), dense or ragged, to strings (...): up to the first end id."""
@@ -44,6 +70,11 @@ class Tokenizer(tf.Module):
         """Writes a JSON file that `zoo.text.load(path)` reads."""
         text = json.dumps(self.serialize(), ensure_ascii=False, indent=1)
         pathlib.Path(path).write_text(text + "\n", encoding="utf-8")
+
+
+def cut(strings, tokens):
+    """The strings without what is certainly beyond so many tokens."""
+    return tf.strings.substr(strings, 0, BYTES_PER_TOKEN * tokens)
 
 
 def valid_utf8(strings):

@@ -1,3 +1,5 @@
+import contextlib
+import errno
 import io
 import json
 import os
@@ -6,6 +8,9 @@ import sys
 import zipfile
 
 import numpy as np
+
+# What zipfile and numpy raise at bytes that are not those that were written.
+DAMAGE = (zipfile.BadZipFile, ValueError, KeyError, EOFError, RuntimeError, OSError)
 
 
 class Checkpoints:
@@ -44,7 +49,9 @@ class Checkpoints:
             with np.load(path) as file:
                 state = json.loads(str(file["state"]))
                 return [file[key] for key in sorted(file.files) if key != "state"], state
-        except (zipfile.BadZipFile, ValueError, KeyError, EOFError) as error:
+        except DAMAGE as error:
+            if getattr(error, "errno", None) not in (None, errno.EINVAL):
+                raise  # the file is not there, or not to be read
             raise ValueError(f"{path} is damaged: {error}") from error
 
     def states(self):
@@ -82,7 +89,9 @@ class Checkpoints:
                 print(f"zoo: {error}; going on from the one before it", file=sys.stderr)
                 continue
             note = self.path / f"{name}.json"
-            return arrays, json.loads(note.read_text()) if note.exists() else state
+            with contextlib.suppress(FileNotFoundError, ValueError):  # none, or a damaged one:
+                state = json.loads(note.read_text())  # its epoch is scored once more
+            return arrays, state
         return None
 
     def save_epoch(self, epoch, weights):
@@ -92,13 +101,19 @@ class Checkpoints:
         (self.path / f"epoch-{last}.npz").unlink(missing_ok=True)
 
     def average(self, epoch):
-        """The mean of the weights after the last epochs."""
-        first = max(1, epoch - self.last_epochs + 1)
-        total = None
-        for i in range(first, epoch + 1):
-            arrays, _ = self.read(f"epoch-{i}")
+        """The mean of the weights after the last epochs; a damaged one but the last is left out."""
+        total, count = None, 0
+        for i in range(max(1, epoch - self.last_epochs + 1), epoch + 1):
+            try:
+                arrays, _ = self.read(f"epoch-{i}")
+            except ValueError as error:
+                if i == epoch:
+                    raise
+                print(f"zoo: {error}; the mean is that of the other epochs", file=sys.stderr)
+                continue
+            count += 1
             total = arrays if total is None else [a + b for a, b in zip(total, arrays, strict=True)]
-        return [(array / (epoch - first + 1)).astype(array.dtype) for array in total]  # or counts
+        return [(array / count).astype(array.dtype) for array in total]  # or counts
 
 
 def write(path, data):

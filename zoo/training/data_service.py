@@ -56,7 +56,8 @@ class DataService:
         dataset = self._dataset(str(path), layout, first)
         try:
             with contextlib.closing(self._arriving(dataset)) as arriving:
-                yield from self._in_order(arriving, vector, layout, first)
+                for batch in self._in_order(arriving, vector, layout, first):
+                    yield self.batches.looked_up(batch)
         finally:
             path.unlink(missing_ok=True)
 

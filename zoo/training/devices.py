@@ -2,13 +2,16 @@ import contextlib
 import functools
 import json
 import os
-import shutil
+import re
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from zoo.errors import Failure, first_line
 from zoo.startup import ctrl_c_ends
+
+# What TensorFlow raises where Slurm's variables, or the GPUs that it finds, are not enough for it.
+SLURM_LACKS = (OSError, RuntimeError, ValueError, KeyError)
 
 
 class Devices(NamedTuple):
@@ -106,7 +109,7 @@ def start(strategy="auto"):
     if strategy == "multiworker" and cluster is None:
         raise ValueError(
             "`--strategy multiworker` needs to know the machines: set TF_CONFIG, or start it with "
-            "srun. Received: neither TF_CONFIG nor SLURM_PROCID in the environment"
+            "srun. Received: neither TF_CONFIG nor SLURM_STEP_NUM_TASKS in the environment"
         )
     if cluster and (strategy == "multiworker" or len(cluster.addresses) > 1):
         devices = _join(cluster)
@@ -139,17 +142,29 @@ def cluster_around(environment):
     """The `Cluster` that TF_CONFIG or Slurm's variables tell of; None where neither is there."""
     if environment.get("TF_CONFIG"):
         return _cluster_of_tf_config(environment["TF_CONFIG"])
-    if "SLURM_PROCID" not in environment:
+    # A job's own script has SLURM_PROCID, too; the steps that srun starts have these.
+    if "SLURM_STEP_NUM_TASKS" not in environment:
         return None
     try:
-        # Several tasks on a machine share its GPUs, which are counted by this program.
-        none = {"gpus_per_node": 1024, "gpus_per_task": 1, "auto_set_gpu": False}  # as if many
-        gpus = {} if shutil.which("nvidia-smi") else none
-        resolver = tf.distribute.cluster_resolver.SlurmClusterResolver(**gpus)
+        resolver = _slurm_resolver(environment)
         addresses = resolver.cluster_spec().job_tasks("worker")
         return Cluster(addresses, resolver.get_task_info()[1])
-    except (OSError, RuntimeError, ValueError, KeyError) as error:
+    except SLURM_LACKS as error:
         raise ValueError(f"Slurm's variables do not tell the machines: {error!r}") from error
+
+
+def _slurm_resolver(environment):
+    """Tells the tasks' machines, and deals out the GPUs that several tasks of a machine share."""
+    make = tf.distribute.cluster_resolver.SlurmClusterResolver
+    on_a_machine = re.findall(r"(?:^|,)(\d+)", environment.get("SLURM_STEP_TASKS_PER_NODE", ""))
+    are_shared = "SLURM_GPUS_PER_TASK" not in environment  # else Slurm itself has dealt them out
+    if are_shared and any(int(tasks) > 1 for tasks in on_a_machine):
+        with contextlib.suppress(*SLURM_LACKS):  # no GPUs, or fewer of them than tasks
+            resolver = make()
+            resolver.cluster_spec()
+            return resolver
+    # As if there were many, of which each task takes those that it sees.
+    return make(gpus_per_node=1024, gpus_per_task=1, auto_set_gpu=False)
 
 
 def _cluster_of_tf_config(text):

@@ -2,10 +2,10 @@ import pathlib
 
 import tensorflow as tf
 
-from zoo.evaluation.metrics import evaluate
 from zoo.layers import Ensemble, EnsembleEncoder
-from zoo.models import Seq2Seq
-from zoo.serving import Pipeline, export
+from zoo.models import LanguageModel, Seq2Seq
+from zoo.serving import export
+from zoo.serving.pipelines import deserialize
 from zoo.serving.saved_model import read_json
 from zoo.training.checkpoints import Checkpoints
 from zoo.training.progress import duration
@@ -40,8 +40,7 @@ def export_runs(runs, output, search=None, float16=False, report=lambda text: No
     if search or float16 or len(runs) > 1:
         dev = read_json(runs[0] / "dev.json")
         report(f"scoring {len(dev['sources'])} dev examples")
-        texts = pipeline(dev["sources"])["text"].numpy()
-        scores = evaluate([text.decode() for text in texts], dev["targets"], list(scores))
+        scores = pipeline.scores(dev["sources"], dev["targets"], list(scores))
     trainings = [_training(run, one) for run, one in zip(runs, pipelines, strict=True)]
     described = {
         "task": about["task"],
@@ -60,7 +59,7 @@ def best_pipeline(run):
     read_about(run)  # says so where there is no run
     if not (run / "checkpoints" / "best.npz").exists():
         raise FileNotFoundError(f"{run} has no scored model yet: train it for an epoch at least")
-    pipeline = Pipeline.from_config(read_json(run / "pipeline.json"))
+    pipeline = deserialize(read_json(run / "pipeline.json"))
     weights, _ = Checkpoints(run).read("best")
     for variable, array in zip(pipeline.model.weights, weights, strict=True):
         variable.assign(array)
@@ -75,6 +74,9 @@ def _round(model):
 
 
 def _ensemble(runs, pipelines):
+    def reading(pipeline):
+        return getattr(pipeline, "window", None)
+
     first = pipelines[0]
     for run, pipeline in zip(runs, pipelines, strict=True):
         for name in ("source_tokenizer", "target_tokenizer"):
@@ -83,21 +85,28 @@ def _ensemble(runs, pipelines):
                     "The runs of an ensemble must have the same tokenizers: the same data and "
                     f"vocabulary. Received: {runs[0]} and {run} with different ones, {name}"
                 )
+        if type(pipeline) is not type(first) or reading(pipeline) != reading(first):
+            raise ValueError(
+                "The runs of an ensemble must read alike: all as Transformers with one window, or "
+                f"none of them. Received: {runs[0]} and {run}, which read otherwise"
+            )
+        if isinstance(first.model, LanguageModel):
+            continue
         if pipeline.model.share_embeddings != first.model.share_embeddings:
             raise ValueError(
                 "The runs of an ensemble must all share the embeddings of source and target, or "
                 f"none of them. Received: {runs[0]} and {run}, of which one does"
             )
     models = [pipeline.model for pipeline in pipelines]
+    decoder = Ensemble([model.decoder for model in models])
+    if isinstance(first.model, LanguageModel):
+        return first.with_model(LanguageModel(decoder))
     model = Seq2Seq(
         EnsembleEncoder([model.encoder for model in models]),
-        Ensemble([model.decoder for model in models]),
+        decoder,
         share_embeddings=first.model.share_embeddings,
     )
-    config = first.get_config()
-    limits = {name: config[name] for name in ("max_source_length", "length_ratio", "split_from")}
-    parts = (model, first.source_tokenizer, first.target_tokenizer, first.search)
-    return Pipeline(*parts, **limits)
+    return first.with_model(model)
 
 
 def _training(run, pipeline):

@@ -4,8 +4,8 @@ import signal
 import time
 
 from zoo.errors import Failure
-from zoo.evaluation.metrics import LOWER_IS_BETTER, evaluate
-from zoo.serving import Pipeline
+from zoo.evaluation.metrics import LOWER_IS_BETTER
+from zoo.serving.pipelines import deserialize
 from zoo.training.data_service import DataService
 from zoo.training.progress import Progress, duration
 from zoo.training.trainer import Trainer
@@ -36,11 +36,11 @@ class Interrupted(Failure):
         super().__init__(f"Stopped. The same command goes on with {path}", 128 + signal_number)
 
 
-def fit(run, pipeline, batches, dev, metrics):
+def fit(run, pipeline, batches, dev, metrics, attention_losses=()):
     """Trains a run's pipeline to its last epoch, from wherever the run stands.
 
-    After each epoch the mean of the last epochs' weights is scored on dev by the pipeline's own
-    search, and kept if it is the best so far. Ctrl-C and SIGTERM end the training after the
+    After each epoch the mean of the last epochs' weights is scored on dev by the pipeline itself,
+    and kept if it is the best so far. Ctrl-C and SIGTERM end the training after the
     current step, with a checkpoint from which the same steps follow as would have without them;
     of several workers all end together, wherever the signal came in.
 
@@ -50,15 +50,16 @@ def fit(run, pipeline, batches, dev, metrics):
         batches: `Batches`.
         dev: `Examples`.
         metrics: names out of `zoo.evaluation.metrics.METRICS`; the first one decides what is best.
+        attention_losses: list of `AttentionLoss`, whose columns the batches have.
 
     Returns the scores of the best epoch, {metric: {"score", "signature"}}.
     """
     with run.devices.together(), _signals() as received:
-        return _Fit(run, pipeline, batches, dev, metrics, received).to_the_end()
+        return _Fit(run, pipeline, batches, dev, metrics, attention_losses, received).to_the_end()
 
 
 class _Fit:
-    def __init__(self, run, pipeline, batches, dev, metrics, received):
+    def __init__(self, run, pipeline, batches, dev, metrics, attention_losses, received):
         self.source = batches  # of an epoch's batches
         if run.config.data_service:
             address = run.config.data_service
@@ -67,14 +68,13 @@ class _Fit:
         self.run, self.settings, self.devices = run, run.config, run.devices
         self.checkpoints = run.checkpoints
         self.batches, self.metrics = batches, metrics
-        order = sorted(range(len(dev.sources)), key=lambda i: len(dev.sources[i]))
-        self.dev = dev._replace(
-            sources=[dev.sources[i] for i in order], targets=[dev.targets[i] for i in order]
-        )
+        self.dev = dev
         self.received = received  # the signals
-        self.trainer = Trainer(pipeline.model, run.config, len(batches) * run.config.epochs)
+        total_steps = len(batches) * run.config.epochs
+        about = {"spec": batches.spec, "attention_losses": attention_losses}
+        self.trainer = Trainer(pipeline.model, run.config, total_steps, **about)
         # What is scored and kept computes in float32, as it will when it is exported.
-        self.averaged = Pipeline.from_config(pipeline.get_config()) if run.is_chief else None
+        self.averaged = deserialize(pipeline.get_config()) if run.is_chief else None
         self.state = State()
         self.progress = Progress(run.config.epochs, len(batches), quiet=not run.is_chief)
         stored = self.checkpoints.read_state()
@@ -137,7 +137,9 @@ class _Fit:
             loss, tokens = loss + more_loss, tokens + more_tokens  # nothing waits for them
             state.batch += 1
             is_last = state.batch == len(self.batches)
-            stops = self._read(before) + (self._read(news) if is_last else 0)
+            # Several workers agree on it: what one has asked for, all hear with the next step.
+            stops = bool(self.received) and self.devices.workers == 1
+            stops += self._read(before) + (self._read(news) if is_last or stops else 0)
             before = news
             now = time.monotonic()
             save = now - saved > 60 * self.settings.save_minutes
@@ -180,13 +182,10 @@ class _Fit:
         self.checkpoints.save_epoch(epoch, self.trainer.model.weights)
         self.progress.say(f"epoch {epoch}: scoring {len(self.dev.sources)} dev examples")
         _assign(self.averaged.model.weights, self.checkpoints.average(epoch))
-        answers = []
-        for i in range(0, len(self.dev.sources), 256):
-            if self.received:  # which is not kept waiting: the next start scores
-                return STOPPED
-            texts = self.averaged(self.dev.sources[i : i + 256], batch_size=256)["text"].numpy()
-            answers += [text.decode() for text in texts]
-        scores = evaluate(answers, self.dev.targets, self.metrics)
+        parts = (self.dev.sources, self.dev.targets, self.metrics)
+        scores = self.averaged.scores(*parts, stops=lambda: bool(self.received))
+        if scores is None:  # a signal is not kept waiting: the next start scores
+            return STOPPED
         is_best = _is_better(scores, state.best, self.metrics[0])
         if is_best:
             state.best_epoch, state.best = epoch, scores
@@ -211,7 +210,7 @@ class _Fit:
         }
         self.run.log(values)
         listed = "  ".join(f"{name} {value['score']:.2f}" for name, value in scores.items())
-        bad = f"  {state.bad_steps} steps were no numbers" if state.bad_steps else ""
+        bad = f"  steps that were no numbers: {state.bad_steps}" if state.bad_steps else ""
         self.progress.keep(
             f"epoch {epoch}/{epochs}  loss {values['loss']:.4f}  {listed}"
             f"{' *' if is_best else '  '}  {duration(state.seconds)}, "
@@ -229,6 +228,11 @@ def _tell_losses(pipeline, batches, progress):
         progress.keep(
             f"{batches.too_long} of {len(batches.sources)} examples are longer than "
             "--max-length and left out"
+        )
+    if batches.cut:
+        progress.keep(
+            f"{batches.cut} of {len(batches.sources)} sources are longer than --max-length and cut "
+            f"to their first {batches.max_length} tokens"
         )
     unknown = sum(ids.count(pipeline.target_tokenizer.unknown_id) for ids in batches.targets)
     if unknown:

@@ -1,3 +1,4 @@
+import base64
 import dataclasses
 import fcntl
 import hashlib
@@ -14,7 +15,8 @@ import keras
 import tensorflow as tf
 
 import zoo
-from zoo.serving import Pipeline, load
+from zoo.serving import load
+from zoo.serving.pipelines import deserialize
 from zoo.serving.saved_model import read_about as read_saved_model
 from zoo.serving.saved_model import read_json
 from zoo.training.checkpoints import Checkpoints, write
@@ -23,6 +25,9 @@ from zoo.training.settings import Settings
 
 # Options that a run can go on with in another way than it began.
 MAY_CHANGE = ("output", "epochs", "patience", "save_minutes", "keep", "strategy", "data_service")
+
+# Seconds for which a file system may keep from a machine what another has written.
+UNSEEN_FOR = 60
 
 
 class Run:
@@ -74,7 +79,9 @@ class Run:
 
     def _with_model_of(self, saved_model, config):
         """The config, where what a recipe says of the model is what the SavedModel says of it."""
-        common = {field.name for field in dataclasses.fields(Settings)} | {"data"}
+        ours = [cls for cls in type(config).__mro__ if issubclass(cls, Settings)]
+        ours = [cls for cls in ours if cls.__module__ == Settings.__module__]
+        common = {field.name for cls in ours for field in dataclasses.fields(cls)} | {"data"}
         for field in dataclasses.fields(config):
             before = saved_model.get("config", {}).get(field.name, field.default)
             now = getattr(config, field.name)
@@ -107,12 +114,12 @@ class Run:
         }[self.config.mixed_precision]
         with self.devices.strategy.scope():
             if self.checkpoints.states():
-                return Pipeline.from_config(read_json(self.path / "pipeline.json"), policy)
+                return deserialize(read_json(self.path / "pipeline.json"), policy)
             pipeline = load(self.config.init_from) if self.initial else make()
             if policy == "float32":
                 return pipeline
             weights = pipeline.model.get_weights()
-            pipeline = Pipeline.from_config(pipeline.get_config(), policy)
+            pipeline = deserialize(pipeline.get_config(), policy)
             pipeline.model.set_weights(weights)
             return pipeline
 
@@ -123,8 +130,13 @@ class Run:
         """
         shared = (batches.fingerprint, pipeline.get_config(), dataclasses.asdict(self.config))
         self.devices.require_same(_digest(shared), "data, options and tokenizers")
-        if not self.is_chief:
-            return
+        if self.is_chief:
+            self._begin(pipeline, batches)
+        if self.devices.workers > 1:
+            self._require_shared(batches.fingerprint)
+
+    def _begin(self, pipeline, batches):
+        """What the chief has to do of it."""
         self.path.mkdir(parents=True, exist_ok=True)
         self.lock = _lock(self.path)
         if self.checkpoints.states():
@@ -137,6 +149,8 @@ class Run:
             self._note_config()
             return
         left_out = f", {batches.too_long} left out as too long" if batches.too_long else ""
+        if batches.cut:
+            left_out += f", {batches.cut} sources cut to their first {batches.max_length} tokens"
         train, *others = self.data.items()
         about = {
             "recipe": self.recipe,
@@ -160,6 +174,26 @@ class Run:
         dev = next(reversed(self.data.values()))
         write(self.path / "dev.json", _json({"sources": dev.sources, "targets": dev.targets}))
         self.checkpoints.path.mkdir(exist_ok=True)
+
+    def _require_shared(self, fingerprint):
+        """Raises an error on every worker unless all see the folder that the chief writes to."""
+        self.devices.sum(0)  # from here on it is written
+        deadline = time.monotonic() + UNSEEN_FOR
+        while not (sees := self._sees(fingerprint)) and time.monotonic() < deadline:
+            time.sleep(0.2)
+        blind = self.devices.sum(not sees)
+        if blind:
+            raise ValueError(
+                "All workers must see the folder that the first one writes to. Received: "
+                f"{self.path} is another folder, or none, on {blind:.0f} of them. "
+                "Give --output a folder that the machines share"
+            )
+
+    def _sees(self, fingerprint):
+        try:
+            return read_about(self.path).get("fingerprint") in (None, fingerprint)
+        except (OSError, ValueError):
+            return False
 
     def _note_config(self):
         """Writes down options that have changed."""
@@ -240,4 +274,10 @@ def _digest(data):
 
 
 def _json(data):
-    return (json.dumps(data, ensure_ascii=False, indent=1) + "\n").encode("utf-8")
+    text = json.dumps(data, ensure_ascii=False, indent=1, default=_b64)
+    return (text + "\n").encode("utf-8")
+
+
+def _b64(data):
+    """What `read_json` makes bytes of again."""
+    return {"b64": base64.b64encode(data).decode("ascii")}

@@ -1,6 +1,7 @@
 import dataclasses
 from typing import Literal
 
+from zoo.address import is_address
 from zoo.errors import UsageError
 
 
@@ -81,9 +82,8 @@ class Settings:
             self.require(name, getattr(self, name) > 0, "above 0")
         for name in ("warmup_steps", "consistency", "patience", "save_minutes", "seed"):
             self.require(name, getattr(self, name) >= 0, "0 or more")
-        host, _, port = (self.data_service or "localhost:1").rpartition(":")
-        right = bool(host) and port.isdecimal() and 0 < int(port) < 65536
-        self.require("data_service", right, "HOST:PORT")
+        is_right = self.data_service is None or is_address(self.data_service)
+        self.require("data_service", is_right, "HOST:PORT")
         enough = self.effective_batch_tokens is None or self.effective_batch_tokens >= 1
         self.require("effective_batch_tokens", enough, "at least 1")
         self.require("label_smoothing", 0 <= self.label_smoothing < 1, "in [0, 1)")
@@ -97,3 +97,18 @@ class Settings:
         """Raises an error unless the value is right; for `validate`."""
         if not is_right:
             raise UsageError(f"`{name}` must be {wanted}. Received: {name}={getattr(self, name)}")
+
+
+@dataclasses.dataclass(kw_only=True)
+class GuidedSettings(Settings):
+    """Those of a training that can be told where to look."""
+
+    guided_alignment: str | None = None
+    """File of links between the words of each pair that is trained on, a line each: 0-0 1-2 are
+    positions from 0 in the source and the target, as fast_align and awesome-align write them."""
+    guided_weight: float = 0.1
+    """How much the attention's cross-entropy with these links matters, beside a token's."""
+
+    def validate(self):
+        super().validate()
+        self.require("guided_weight", self.guided_weight > 0, "above 0")

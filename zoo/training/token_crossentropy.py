@@ -85,11 +85,33 @@ def token_losses(labels, logits, label_smoothing=0.0, pad_id=0):
 def disagreement(logits, others):
     """How far two distributions are apart: the mean of KL(p || q) and KL(q || p), for each row.
 
-    The normalisers of both logits cancel out, since p and q have the same sum.
+        1/2 * sum of (p - q) * (logits - others)
+
+    The normalisers of both logits cancel out, since p and q have the same sum. The gradient is
+    written out, as that of a loss is.
     """
-    logits, others = ops.cast(logits, "float32"), ops.cast(others, "float32")
-    apart = ops.softmax(logits, axis=-1) - ops.softmax(others, axis=-1)
-    return 0.5 * ops.sum(apart * (logits - others), axis=-1)
+    logits, others = ops.convert_to_tensor(logits), ops.convert_to_tensor(others)
+    dtype = logits.dtype
+
+    @ops.custom_gradient
+    def of(logits, others):
+        logits, others = ops.cast(logits, "float32"), ops.cast(others, "float32")
+        p, q = ops.softmax(logits, axis=-1), ops.softmax(others, axis=-1)
+        differ, apart = p - q, logits - others
+
+        def gradient(*arguments, upstream=None):
+            (upstream,) = arguments if upstream is None else (upstream,)
+
+            def toward(probabilities, sign):
+                mean = ops.sum(probabilities * apart, axis=-1, keepdims=True)
+                both = differ + probabilities * (apart - mean)
+                return ops.cast(both * (0.5 * sign * upstream)[:, None], dtype)
+
+            return toward(p, 1.0), toward(q, -1.0)
+
+        return 0.5 * ops.sum(differ * apart, axis=-1), gradient
+
+    return of(logits, others)
 
 
 def _row_losses(logits, labels, smoothing):

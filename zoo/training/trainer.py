@@ -12,6 +12,7 @@ from zoo.training.adam import Adam
 from zoo.training.token_crossentropy import disagreement, token_losses
 from zoo.training.warmup import Warmup
 
+PAIRS = dict.fromkeys(["source", "target"], tf.TensorSpec((None, None), tf.int32))  # (rows, width)
 LARGEST_SCALE = 2.0**15
 GROWS_AFTER = 1000  # good steps
 
@@ -28,10 +29,16 @@ class Trainer:
         settings: a `Settings`.
         total_steps: int, the steps of the whole training.
         optimizer: a `keras.optimizers.Optimizer` with `update_step`; by default `Adam`.
+        spec: dict of tf.TensorSpec, of a batch: its target, and all else that the model and the
+            losses read.
+        attention_losses: list of `AttentionLoss`, which are added to the loss.
     """
 
-    def __init__(self, model, settings, total_steps, optimizer=None):
+    def __init__(
+        self, model, settings, total_steps, optimizer=None, spec=PAIRS, attention_losses=()
+    ):
         self.model = model
+        self.attention_losses = list(attention_losses)
         self.settings = settings
         self.devices = training_devices.current()
         self.strategy = self.devices.strategy
@@ -56,10 +63,8 @@ class Trainer:
             # Of the loss, so that small gradients are no zeros in float16.
             scales = settings.mixed_precision == "float16"
             self.scale = _number(LARGEST_SCALE if scales else 1.0, "float32")
-        ids = tf.TensorSpec((None, None), tf.int32)
-        batch = {"source": ids, "target": ids}
         self._step = tf.function(
-            self._step, input_signature=[batch, tf.TensorSpec((), tf.float32)], autograph=False
+            self._step, input_signature=[spec, tf.TensorSpec((), tf.float32)], autograph=False
         )
         if settings.jit:  # compiled for each shape of batch; what is around it has all shapes
             self._gradients = tf.function(self._gradients, autograph=False, jit_compile=True)
@@ -68,7 +73,8 @@ class Trainer:
         """Updates the weights by a batch, which every worker has whole.
 
         Arguments:
-            batch: dict of source and target, (rows, width) ints.
+            batch: dict of source (rows, ...), 0 where there is nothing, target (rows, width), and
+                other such columns.
             stop: bool, whether this worker wants to end the training.
 
         Returns the summed loss and the number of tokens, of all replicas, how many steps up to this
@@ -78,9 +84,8 @@ class Trainer:
 
     def _step(self, batch, stop):
         pieces = self.devices.replicas * self.turns
-        rows = tf.shape(batch["source"])[0]
-        missing = -rows % pieces  # empty rows, which count for nothing
-        batch = {name: tf.pad(ids, ((0, missing), (0, 0))) for name, ids in batch.items()}
+        missing = -tf.shape(batch["target"])[0] % pieces  # empty rows, which count for nothing
+        batch = {name: _with_rows(values, missing) for name, values in batch.items()}
         stop = stop / (self.devices.replicas // self.devices.workers)
         results = self.strategy.run(self._replica_step, args=(batch, stop))
         gradients, *numbers = results
@@ -99,12 +104,8 @@ class Trainer:
         count = self.devices.replicas
         # Every so-many-th row, so that all replicas have alike ones.
         mine = {
-            name: tf.gather(
-                tf.reshape(ids, (-1, count, tf.shape(ids)[1])),
-                context.replica_id_in_sync_group,
-                axis=1,
-            )
-            for name, ids in batch.items()
+            name: tf.gather(_in_turns(values, count), context.replica_id_in_sync_group, axis=1)
+            for name, values in batch.items()
         }
         all_tokens = tf.math.count_nonzero(batch["target"][:, 1:], dtype=tf.float32)
         share = self.scale.value / tf.maximum(all_tokens, 1.0)
@@ -126,10 +127,7 @@ class Trainer:
         def turn(i, gradients, total):
             for count, before in zip(self.counts, counts, strict=True):
                 count.assign(before)  # all turns are one step
-            rows = {
-                name: tf.reshape(ids, (-1, self.turns, tf.shape(ids)[1]))[:, i]
-                for name, ids in batch.items()
-            }
+            rows = {name: _in_turns(values, self.turns)[:, i] for name, values in batch.items()}
             more, loss = self._gradients_of(rows, share)
             return i + 1, [a + b for a, b in zip(gradients, more, strict=True)], total + loss
 
@@ -143,14 +141,12 @@ class Trainer:
         return gradients, total
 
     def _gradients_of(self, batch, share):
-        inputs = {"source": batch["source"], "target": batch["target"][:, :-1]}
-        labels = batch["target"][:, 1:]
         variables = self.model.trainable_variables
         with tf.GradientTape() as tape:
             # Part i has every so-many-th row, so that all parts are alike.
             slices = [slice(i, None, self.parts) for i in range(self.parts)]
-            parts = [({k: v[s] for k, v in inputs.items()}, labels[s]) for s in slices]
-            total = tf.add_n([self._loss(*part) for part in parts])
+            parts = [{name: ids[s] for name, ids in batch.items()} for s in slices]
+            total = tf.add_n([self._loss(part) for part in parts])
             loss = total * share
         gradients = tape.gradient(
             loss,
@@ -159,23 +155,31 @@ class Trainer:
         )
         return [tf.convert_to_tensor(gradient) for gradient in gradients], total
 
-    def _loss(self, inputs, labels):
-        """Summed over the tokens of the labels (batch, time)."""
+    def _loss(self, batch):
+        """Summed over the tokens of the targets (rows, width) that follow the first."""
         readings = 2 if self.settings.consistency else 1
         if readings > 1:  # as examples of their own, each with its own dropout
-            inputs = {name: tf.concat([ids, ids], axis=0) for name, ids in inputs.items()}
-            labels = tf.concat([labels, labels], axis=0)
-        labels = tf.reshape(labels, (1, -1))
+            batch = {name: tf.concat([ids, ids], axis=0) for name, ids in batch.items()}
+        inputs = {**batch, "target": batch["target"][:, :-1]}
+        labels = tf.reshape(batch["target"][:, 1:], (1, -1))
         rows = tf.range(tf.size(labels))
         if not self.settings.jit:  # XLA wants to know how many there are
             rows = tf.cast(tf.where(labels[0] != 0)[:, 0], tf.int32)
-        logits = self.model.logits_at(rows, inputs, training=True)
+        weights = None
+        if self.attention_losses:
+            logits, weights = self.model.logits_at(rows, inputs, True, return_attention_scores=True)
+        else:
+            logits = self.model.logits_at(rows, inputs, training=True)
         labels = tf.gather(labels, rows, axis=1)
-        losses, mask = token_losses(labels, logits[None], self.settings.label_smoothing)
+        # expanded, as the gradient of a slice is written to a copy of all logits
+        every = tf.expand_dims(logits, 0)
+        losses, mask = token_losses(labels, every, self.settings.label_smoothing)
         total = tf.reduce_sum(losses) / readings
         if readings > 1:
             apart = disagreement(*tf.split(logits, 2)) * tf.split(mask[0], 2)[0]
             total += self.settings.consistency * tf.reduce_sum(apart)
+        for loss in self.attention_losses:
+            total += loss.weight * loss(weights, batch) / readings
         return total
 
     def _update(self, gradients):
@@ -214,6 +218,18 @@ class Trainer:
         """All that a later step depends on: weights, states of dropout, the optimizer's moments."""
         scaling = [self.scale, self.good_steps, self.bad_steps]
         return [*self.model.variables, *self.optimizer.variables, *scaling]
+
+
+def _with_rows(values, count):
+    """The rows of a batch (rows, ...), and so many empty ones."""
+    return tf.pad(values, ((0, count), *[(0, 0)] * (values.shape.rank - 1)))
+
+
+def _in_turns(values, count):
+    """Rows (rows, ...) dealt out, (rows / count, count, ...)."""
+    sizes = zip(values.shape[1:], tf.unstack(tf.shape(values))[1:], strict=True)
+    sizes = [size if known is None else known for known, size in sizes]
+    return tf.reshape(values, (-1, count, *sizes))
 
 
 def _number(value, dtype):

@@ -1,10 +1,12 @@
 // The page asks for everything by the REST protocol of TF Serving, whoever answers it.
 
+import { base64, drawPicture } from "./picture.js";
 import { mergeWords, rows } from "./words.js";
 
 const part = (id) => document.getElementById(id);
 const PLACE_LEFT_EMPTY = -1e9; // the score of a place among the n best that could not be filled
 let asked = 0; // the newest question; answers to older ones are not shown
+let picture = null; // what was asked, where the model takes images
 
 function model() {
   return part("model").hidden ? part("model-name").value.trim() : part("model").value;
@@ -27,8 +29,28 @@ async function rest(path, body) {
   return answer;
 }
 
-function predict(signature, text) {
-  return rest(":predict", { signature_name: signature, inputs: { text: [text] } });
+function predict(signature, inputs) {
+  return rest(":predict", { signature_name: signature, inputs });
+}
+
+function takesImages() {
+  return !part("file").hidden;
+}
+
+// What the model takes: a text, or the file of an image.
+async function showInput(name) {
+  let inputs = {};
+  try {
+    const { metadata } = await rest("/metadata");
+    inputs = metadata.signature_def.signature_def.serving_default.inputs;
+  } catch {
+    // A server that does not tell has a model of texts.
+  }
+  if (name !== model()) return;
+  for (const [id, isWanted] of [["file", "image_bytes" in inputs], ["text", !("image_bytes" in inputs)]]) {
+    part(id).hidden = document.querySelector(`label[for=${id}]`).hidden = !isWanted;
+  }
+  part("keys").hidden = takesImages();
 }
 
 function tell(message, isError = false) {
@@ -50,6 +72,7 @@ async function showModel() {
   tell("");
   if (!name) return;
   document.title = `${name} · zoo`;
+  const input = showInput(name);
   try {
     const { model_version_status: versions } = await rest("");
     const ready = versions.filter((v) => v.state === "AVAILABLE").map((v) => v.version);
@@ -59,21 +82,30 @@ async function showModel() {
   } catch (error) {
     if (name === model()) tell(error.message, true);
   }
+  await input;
 }
 
 async function ask() {
   const text = part("text").value.trim();
+  const file = part("file").files[0];
   if (!model()) return tell("Name a model.", true);
-  if (!text) return tell("Type a text.", true);
+  if (takesImages() && !file) return tell("Choose a picture.", true);
+  if (!takesImages() && !text) return tell("Type a text.", true);
   const question = ++asked;
   tell("Answering…");
   part("answer").setAttribute("aria-busy", "true");
   try {
+    const inputs = takesImages() ? { image_bytes: [{ b64: await base64(file) }] } : { text: [text] };
     // A model without the signature `align` still has answers.
-    const aligned = predict("align", text).catch(() => null);
-    const { outputs } = await predict("serving_default", text);
+    const aligned = predict("align", inputs).catch(() => null);
+    const { outputs } = await predict("serving_default", inputs);
     const alignment = await aligned;
+    // As it lies in the file, which is how the model reads it; null where it is no picture.
+    const shown = takesImages()
+      ? await createImageBitmap(file, { imageOrientation: "none" }).catch(() => null)
+      : null;
     if (question !== asked) return;
+    picture = shown;
     part("answer").hidden = false;
     showBest(outputs.texts[0], outputs.scores[0]);
     showWords(outputs.text[0], alignment && alignment.outputs);
@@ -106,7 +138,10 @@ function showWords(text, alignment) {
   const weights = alignment ? rows(alignment.alignments[0], to.length, from.length) : [];
   const hasWeights = weights.length > 0 && weights[0].length > 0;
   const merged = mergeWords(from, to, weights);
-  part("looked").hidden = part("map-part").hidden = !hasWeights;
+  part("looked").hidden = !hasWeights;
+  part("picture").hidden = !picture;
+  part("source").hidden = part("map-part").hidden = !hasWeights || takesImages();
+  if (picture) drawPicture(part("picture"), picture);
   part("weights").textContent = "Point at a word of the answer, or go through them by ← and →.";
   const areLetters = to.join("") === text;
   const isSource = from.every((token) => [...token].length === 1);
@@ -115,7 +150,7 @@ function showWords(text, alignment) {
     hasWeights ? element("button", word, { type: "button", class: "word" }) : element("span", word));
   fill(part("source"), merged.source, isSource, (word) => element("span", word, { class: "word" }));
   if (!hasWeights) return;
-  showMap(merged);
+  if (!takesImages()) showMap(merged);
   listen([...part("target").children], merged);
 }
 
@@ -146,7 +181,8 @@ function listen(buttons, merged) {
 
 function light(i, { source, target, weights }) {
   [...part("target").children].forEach((word, j) => word.classList.toggle("on", i === j));
-  [...part("map").tBodies[0].rows].forEach((row, j) => row.classList.toggle("on", i === j));
+  if (picture) drawPicture(part("picture"), picture, weights[i]);
+  [...part("map").rows].slice(1).forEach((row, j) => row.classList.toggle("on", i === j));
   [...part("source").children].forEach((word, j) => {
     word.style.setProperty("--weight", weights[i][j]);
     word.classList.toggle("strong", weights[i][j] > 0.75);
@@ -156,8 +192,13 @@ function light(i, { source, target, weights }) {
     .sort((a, b) => b[0] - a[0])
     .slice(0, 3)
     .filter(([weight]) => weight >= 0.05)
-    .map(([weight, word]) => `${word.trim() || "space"} ${percent(weight)}`);
+    .map(([weight, word]) => `${placeOf(word)} ${percent(weight)}`);
   part("weights").textContent = `${target[i]} looked at ${most.join(", ") || "nothing much"}`;
+}
+
+function placeOf(word) {
+  const [row, column] = word.split(",").map(Number);
+  return takesImages() ? `row ${row + 1}, column ${column + 1}:` : word.trim() || "space";
 }
 
 function showMap({ source, target, weights }) {

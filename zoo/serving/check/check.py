@@ -158,7 +158,11 @@ def _awkward_findings(trial, name, rows):
 
 
 def _batch_findings(trial, name, rows):
-    rows = requests.mates(trial.signatures[name], rows)
+    signature = trial.signatures[name]
+    if requests.has_images(signature):  # those that the model answers at all
+        awkward = [row for _, row in requests.awkward_rows(signature, rows)]
+        rows = requests.join([rows, *(row for row in awkward if not trial.failure(name, row))])
+    rows = requests.mates(signature, rows)
     size = requests.num_rows(rows)
     alone, different = [], {}
     try:

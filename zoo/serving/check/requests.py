@@ -10,6 +10,7 @@ import tensorflow as tf
 from google.protobuf.message import DecodeError
 from tensorflow.core.framework import types_pb2
 
+from zoo.serving.check.images import awkward_images
 from zoo.serving.warm_up import DEFAULT, WARM_UP, read_warm_up
 
 MOST_RECORDS = 1000  # more fail the load
@@ -27,13 +28,6 @@ AWKWARD_TEXTS = {
     "10,000 characters": b"a" * 10_000,
     "10,000 emoji": "\U0001f600".encode() * 10_000,
     "2,000 words": b"word " * 2_000,
-}
-AWKWARD_BYTES = {
-    "no bytes": b"",
-    "a text": b"this is no image",
-    "zeros": b"\x00" * 1000,
-    "the first bytes of a JPEG": b"\xff\xd8\xff\xe0\x00\x10JFIF\x00",
-    "the first bytes of a PNG": b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR",
 }
 
 
@@ -122,7 +116,7 @@ def awkward_rows(signature, ordinary):
     texts = [key for key, info in signature.inputs.items() if info.dtype == types_pb2.DT_STRING]
     images = [key for key in texts if key.endswith("_bytes")]
     first = take(ordinary, [0])
-    keys, values = (images, _broken(first, images)) if images else (texts, AWKWARD_TEXTS)
+    keys, values = (images, _images(first, images)) if images else (texts, AWKWARD_TEXTS)
     rows = []
     for name, value in values.items() if keys else ():
         changed = {key: filled(first[key].shape, value) for key in keys}
@@ -130,15 +124,19 @@ def awkward_rows(signature, ordinary):
     return rows
 
 
-def _broken(first, images):
-    whole = [first[key].ravel()[0] for key in images]
-    return {**AWKWARD_BYTES, "half of a file": max(whole, key=len)[: max(map(len, whole)) // 2]}
+def _images(first, keys):
+    return awkward_images(max((first[key].ravel()[0] for key in keys), key=len))
+
+
+def has_images(signature):
+    """Whether an input is named as those of files are."""
+    return any(key.endswith("_bytes") for key in signature.inputs)
 
 
 def mates(signature, ordinary):
     """The ordinary rows, and for inputs of text also an empty and a long one."""
     keys = [key for key, info in signature.inputs.items() if info.dtype == types_pb2.DT_STRING]
-    if not keys or any(key.endswith("_bytes") for key in keys):
+    if not keys or has_images(signature):
         return ordinary
     longest, empty = take(ordinary, [0]), take(ordinary, [0])
     for key in keys:

@@ -1,0 +1,82 @@
+import json
+from typing import Annotated, Literal
+
+import tyro
+
+from zoo.commands.console import (
+    Path,
+    SavedModelPath,
+    all_lines,
+    same_length,
+    tell,
+)
+from zoo.commands.forced import forced_answers
+from zoo.errors import UsageError
+
+
+def align(
+    saved_model: SavedModelPath,
+    backward: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="BACKWARD")] = None,
+    /,
+    *,
+    source: Path,
+    target: Path,
+    method: Literal[
+        "intersection", "union", "grow-diag", "grow-diag-final", "grow-diag-final-and"
+    ] = "grow-diag-final-and",
+    reference: str | None = None,
+):
+    """Prints which words of two texts belong together, by the attention of a model or of two.
+
+    A line for each pair of texts: 0-0 1-2 are positions of words from 0, in the source and in the
+    target. A word of the target is linked with the word of the source that has most of its weight.
+
+    Args:
+        saved_model: saved_models/NAME, or a version's folder.
+        backward: Another such model, that reads the target and writes the source; links of both
+            directions are put together.
+        source: File of texts, a line each; .gz is read too.
+        target: File of the same texts as the model writes them, one on each line.
+        method: How links of two directions are put together (Koehn et al. 2003).
+        reference: File of links that people made, a line each, 0-0 if sure and 0?0 or 0p0 if
+            possible. Prints JSON in place of the links: the alignment error rate (Och & Ney 2003).
+    """
+    from zoo.evaluation.alignment import (
+        alignment_error_rate,
+        format_links,
+        parse_reference,
+        symmetrize,
+    )
+
+    lines = all_lines(source)
+    targets = same_length(source, lines, target)
+    found = _links(saved_model, lines, targets, target)
+    if backward is not None:
+        turned = _links(backward, targets, lines, source)
+        pairs = zip(found, turned, strict=True)
+        found = [symmetrize(one, {(s, t) for t, s in other}, method) for one, other in pairs]
+    if reference is None:
+        for links in found:
+            print(format_links(links))
+        return
+    references = []
+    for number, line in enumerate(same_length(source, lines, reference), 1):
+        try:
+            references.append(parse_reference(line))
+        except ValueError as error:
+            raise UsageError(f"{reference}:{number}: {error}") from error
+    print(json.dumps(alignment_error_rate(found, references), indent=1))
+
+
+def _links(saved_model, texts, answers, name):
+    """For each text and its answer, the links between their words."""
+    from zoo.evaluation.alignment import links_of
+
+    found = []
+    for one in forced_answers(saved_model, texts, answers, name):
+        if one.target_tokens and one.source_tokens and not one.weights.size:
+            raise ValueError(f"There are no links: {saved_model} has no attention")
+        found.append(links_of(one.source_tokens, one.target_tokens, one.weights))
+        tell(f"{len(found)} of {len(texts)} lines")
+    tell("")
+    return found
