@@ -64,6 +64,8 @@ class Config(GuidedSettings):
     """Other pieces for each epoch, drawn by their probability to this power (Kudo 2018); 0: not."""
     joint: bool = True
     """Both languages have the same pieces and the same embeddings."""
+    tokenizers_from: str | None = None
+    """SavedModel whose pieces are taken: models with the same ones can form an ensemble."""
     beam_width: int = 5
     num_results: int = 5
     """Translations that the SavedModel gives for a text."""
@@ -94,20 +96,19 @@ def train(config):
 
 def build(config, sources, targets):
     """Text in, text out: the model between the tokenizers of both languages."""
-    if config.joint:
+    if config.tokenizers_from:
+        given = zoo.load(config.tokenizers_from)
+        reads, writes = given.source_tokenizer, given.target_tokenizer
+    elif config.joint:
         reads = writes = SentencePieceTokenizer.train([*sources, *targets], config.vocabulary_size)
     else:
-        reads = SentencePieceTokenizer.train(sources, config.vocabulary_size)
-        writes = SentencePieceTokenizer.train(targets, config.vocabulary_size)
+        sides = (sources, targets)
+        reads, writes = (SentencePieceTokenizer.train(s, config.vocabulary_size) for s in sides)
     make = transformer if config.model == "transformer" else recurrent
     parts = make(reads.vocabulary_size, writes.vocabulary_size, config)
-    search = {
-        "beam_width": config.beam_width,
-        "num_results": config.num_results,
-        "max_length": 2 * config.max_length,
-        "length_penalty": config.length_penalty,
-    }
-    model = zoo.Seq2Seq(*parts, share_embeddings=config.joint)
+    search = {"beam_width": config.beam_width, "num_results": config.num_results}
+    search |= {"max_length": 2 * config.max_length, "length_penalty": config.length_penalty}
+    model = zoo.Seq2Seq(*parts, share_embeddings=reads.serialize() == writes.serialize())
     limits = {"max_source_length": 2 * config.max_length, "length_ratio": 2.0}
     return Pipeline(model, reads, writes, search, **limits)
 

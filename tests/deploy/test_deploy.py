@@ -249,11 +249,13 @@ def test_it_is_ready_when_every_model_is_available(tmp_path):
             command = ["bash", CONFIG / "ready.sh", config, str(server.server_port)]
             return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
 
-        done = ready(pronounce_en=status.AVAILABLE, other=status.AVAILABLE)
+        available = dict.fromkeys((model.name for model in models()), status.AVAILABLE)
+        available["other"] = available.pop("translate_en_de")
+        done = ready(**available)
         assert done.returncode == 0, done.stderr
         for state in (status.LOADING, status.END, None):
-            done = ready(pronounce_en=status.AVAILABLE, other=state)
+            done = ready(**{**available, "other": state})
             assert done.returncode == 1
             assert done.stderr == "other has no version that answers\n"
         server.shutdown()
-    assert ready(pronounce_en=status.AVAILABLE, other=status.AVAILABLE).returncode == 1
+    assert ready(**available).returncode == 1
