@@ -12,7 +12,6 @@ dev is told by the length of the source, as a table and, with --plot, as a pictu
 """
 
 import dataclasses
-import itertools
 import random
 import sys
 
@@ -100,10 +99,11 @@ def join(captions, times):
     rng = random.Random(0)  # dev is the same whatever the seed
     pairs, joined = list(zip(*captions.pairs(), strict=True)), []
     for _ in range(times):
-        rest = iter(rng.sample(pairs, len(pairs)))
-        while group := list(itertools.islice(rest, rng.randint(1, 5))):
+        rest = rng.sample(pairs, len(pairs))
+        while rest:
+            group = [rest.pop() for _ in range(min(rng.randint(1, 5), len(rest)))]
             while len(group) > 1 and sum(len(source.split()) for source, _ in group) > LONGEST:
-                group.pop()
+                rest.append(group.pop())  # for the next text
             sources, targets = zip(*group, strict=True)
             joined.append((" ".join(sources), [" ".join(targets)]))
     sources, targets = map(list, zip(*joined, strict=True))

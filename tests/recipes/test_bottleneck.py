@@ -41,6 +41,7 @@ def test_no_text_is_longer_than_the_longest():
     long = Examples(["one " * 40] * 9, [["eins"]] * 9, Report(examples=9), "none")
     joined = bottleneck.join(long, times=2)
     assert {len(source.split()) for source in joined.sources} == {40}
+    assert len(joined.sources) == 2 * 9  # what finds no room is in another text
 
 
 @pytest.mark.slow
