@@ -111,7 +111,7 @@ def test_each_model_gives_the_sentences_back(runs, saved_models, model):
 
 
 def test_runs_are_exported_as_an_ensemble(runs, saved_models, folder, tmp_path):
-    members = [runs["bahdanau"], runs["transformer"]]
+    members = [runs["bahdanau"], saved_models["transformer"]]
     search = {"length_penalty": 0.5, "beam_width": 3}
     path = export_runs(members, folder / "both", search, float16=True)
     moved = shutil.copytree(path, tmp_path / "elsewhere" / "1")
@@ -148,9 +148,17 @@ def test_runs_with_other_tokenizers_make_no_ensemble(runs, folder, tmp_path):
     ):
         export_runs([runs["seq2seq"], alone.output], tmp_path / "saved_models")
     # Two vocabularies and two tables of embeddings: it exports by itself.
-    pipeline = zoo.load(export_runs([alone.output], tmp_path / "saved_models"))
+    saved = export_runs([alone.output], tmp_path / "saved_models")
+    pipeline = zoo.load(saved)
     assert not pipeline.model.share_embeddings
     assert pipeline.target_tokenizer.serialize() != pipeline.source_tokenizer.serialize()
+    # A model of the same pieces, whatever else it is told of them, can answer beside it.
+    beside = config("transformer", folder, epochs=1, tokenizers_from=str(saved))
+    beside.output = str(tmp_path / "beside")
+    translate.train(beside)
+    both = zoo.load(export_runs([beside.output, saved], tmp_path / "saved_models"))
+    assert both.source_tokenizer.serialize() == pipeline.source_tokenizer.serialize()
+    assert not both.model.share_embeddings
 
 
 def test_another_beam_and_published_bleu(saved_models, tmp_path, monkeypatch, capsys):

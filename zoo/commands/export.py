@@ -18,8 +18,8 @@ def export(
     """Writes a run's best model as the next version of a SavedModel; of several runs an ensemble.
 
     Args:
-        runs: Folders of runs. The models of several answer together, by the mean of their
-            probabilities.
+        runs: Folders of runs; behind the first also SavedModels. Several models answer together, by
+            the mean of their probabilities.
         output: saved_models/NAME.
         beam_width: Another beam than the run's recipe said.
         length_penalty: Another length penalty than the run's recipe said.

@@ -1,3 +1,4 @@
+import itertools
 import pathlib
 
 import tensorflow as tf
@@ -6,7 +7,8 @@ from zoo.layers import Ensemble, EnsembleEncoder
 from zoo.models import LanguageModel, Seq2Seq
 from zoo.serving import export
 from zoo.serving.pipelines import deserialize
-from zoo.serving.saved_model import read_json
+from zoo.serving.saved_model import ABOUT, load, read_json, versions
+from zoo.serving.saved_model import read_about as read_saved_model
 from zoo.training.checkpoints import Checkpoints
 from zoo.training.progress import duration
 from zoo.training.run import read_about
@@ -15,12 +17,12 @@ from zoo.training.run import read_about
 def export_runs(runs, output, search=None, float16=False, report=lambda text: None):
     """Writes the best model of a run's folder as the next version of a SavedModel.
 
-    The models of several runs become one, an ensemble, which takes the mean of their probabilities.
-    What no training has scored (an ensemble, another search, rounded weights) is scored here on the
-    dev examples of the first run.
+    The models of several runs become one, an ensemble, which takes the mean of their probabilities;
+    members behind the first may be SavedModels. What no training has scored (an ensemble, another
+    search, rounded weights) is scored here on the dev examples of the first run.
 
     Arguments:
-        runs: paths of runs. Several must have the same tokenizers.
+        runs: paths of a run and of more runs or SavedModels, all with the same tokenizers.
         output: path, saved_models/NAME.
         search: dict of arguments of `BeamSearchDecoder` in place of the first run's.
         float16: bool, whether weights take half the space on disk; see `zoo.serving.export`.
@@ -30,7 +32,8 @@ def export_runs(runs, output, search=None, float16=False, report=lambda text: No
     """
     runs = [pathlib.Path(run) for run in runs]
     about = read_about(runs[0])
-    pipelines = [best_pipeline(run) for run in runs]
+    pipelines, trainings = zip(*map(_member, runs), strict=True)
+    trainings = list(itertools.chain(*trainings))
     pipeline = pipelines[0] if len(runs) == 1 else _ensemble(runs, pipelines)
     scores = Checkpoints(runs[0]).read("best")[1]["scores"]
     if search:
@@ -41,14 +44,13 @@ def export_runs(runs, output, search=None, float16=False, report=lambda text: No
         dev = read_json(runs[0] / "dev.json")
         report(f"scoring {len(dev['sources'])} dev examples")
         scores = pipeline.scores(dev["sources"], dev["targets"], list(scores))
-    trainings = [_training(run, one) for run, one in zip(runs, pipelines, strict=True)]
     described = {
         "task": about["task"],
         "recipe": about["recipe"],
         "config": about["config"],
         "scores": scores,
         "data": about["data"],
-        "training": trainings[0] if len(runs) == 1 else {"members": trainings},
+        "training": trainings[0] if len(trainings) == 1 else {"members": trainings},
     }
     return export(pipeline, output, described, about["examples"], float16)
 
@@ -109,12 +111,16 @@ def _ensemble(runs, pipelines):
     return first.with_model(model)
 
 
-def _training(run, pipeline):
-    """What the card says of how a model was trained."""
-    about = read_about(run)
-    checkpoints = Checkpoints(run)
+def _member(path):
+    """The pipeline of a run or of a SavedModel, and what the card says of each training in it."""
+    if (path / ABOUT).exists() or versions(path):
+        training = read_saved_model(path).get("training", {})
+        return load(path), training.get("members", [training])
+    pipeline = best_pipeline(path)
+    about = read_about(path)
+    checkpoints = Checkpoints(path)
     (_, best), (_, reached) = checkpoints.read("best"), checkpoints.read_state()
-    return {
+    training = {
         "command": about["command"],
         "seed": about["config"]["seed"],
         "parameters": pipeline.model.count_params(),
@@ -123,3 +129,4 @@ def _training(run, pipeline):
         "machine": about["machine"],
         "tensorflow": about["tensorflow"],
     }
+    return pipeline, [training]
