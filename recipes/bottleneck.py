@@ -6,9 +6,8 @@
 A translator without attention must put a whole sentence into one vector. Bahdanau, Cho & Bengio
 (2015, figure 2) showed that its BLEU falls the more there is to put in, and that of a model which
 looks back at the source does not. This is their experiment on captions of Multi30k. Those are short
-(8 of 1,000 exceed 25 words), so one to five captions are joined here to a text of up to 60 words,
-in training and in dev. Both models of recipes/translate.py learn the same texts; then their BLEU on
-dev is told by the length of the source, as a table and, with --plot, as a picture.
+(8 of 1,000 exceed 25 words), so one to five are joined here to a text of up to 60 words, to train
+on and in dev. Two models of recipes/translate.py learn them; a table and a picture tell their BLEU.
 """
 
 import dataclasses
@@ -19,9 +18,7 @@ import numpy as np
 
 from recipes import translate
 from zoo.cli import main
-from zoo.data import load_examples
-from zoo.data.examples import Examples
-from zoo.data.pairs import Report
+from zoo.data import Examples, Report, load_examples
 from zoo.evaluation.metrics import evaluate
 from zoo.training.export_run import best_pipeline
 from zoo.training.learn import learn
@@ -63,6 +60,12 @@ class Config(Settings):
     max_length: int = 120
     average: int = 1
 
+    def validate(self):
+        super().validate()
+        self.require("joins", self.joins >= 1, "at least 1")
+        is_picture = self.plot is None or self.plot.endswith((".png", ".svg", ".pdf"))
+        self.require("plot", is_picture, "a .png, .svg or .pdf")
+
 
 def train(config):
     # 1. The data: captions, joined.
@@ -76,11 +79,10 @@ def train(config):
     runs = {}
     for model, about in MODELS.items():
         print(f"{model}, {about}")
-        settings = {**dataclasses.asdict(config), "model": model, "num_results": 1}
-        settings["output"] = runs[model] = f"{config.output}/{model}"
-        names = {field.name for field in dataclasses.fields(translate.Config)}
-        settings = {name: value for name, value in settings.items() if name in names}
-        own = translate.Config(**settings)
+        runs[model] = f"{config.output}/{model}"
+        own = {**dataclasses.asdict(config), "model": model, "num_results": 1}
+        del own["joins"], own["plot"]
+        own = translate.Config(**{**own, "output": runs[model]})
         learn(own, translate.__file__, texts, dev, translate.build, translate.METRICS)
 
     # 3. What each answers, and how good that is by the length of the source.
@@ -133,8 +135,7 @@ def table(rows, curves):
 def plot(lengths, curves, path):
     from matplotlib.figure import Figure  # slow to import, and every `zoo train` loads all recipes
 
-    figure = Figure(figsize=(5.5, 3.4), layout="constrained")
-    axes = figure.add_subplot()
+    axes = Figure(figsize=(5.5, 3.4), layout="constrained").add_subplot()
     for model, color in zip(curves, ("tab:orange", "tab:blue"), strict=True):
         scores = [value["score"] for value in curves[model]]
         axes.plot(lengths, scores, marker="o", markersize=4, color=color, label=MODELS[model])
@@ -142,7 +143,7 @@ def plot(lengths, curves, path):
     axes.grid(color="0.9", linewidth=0.8)
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False)
-    figure.savefig(path, dpi=200)
+    axes.figure.savefig(path, dpi=200)
 
 
 if __name__ == "__main__":

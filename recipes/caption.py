@@ -81,16 +81,21 @@ class Config(Settings):
     def validate(self):
         super().validate()
         self.require("units", self.units > 0 and self.units % 2 == 0, "a multiple of 2")
-        self.require("size", self.size is None or self.size % 32 == 0, "a multiple of 32")
+        self.require("size", self.size in (None, *range(32, 1025, 32)), "a multiple of 32, to 1024")
         known = self.backbone is None or callable(getattr(keras.applications, self.backbone, None))
         self.require("backbone", known, "a network of keras.applications, such as VGG16")
+        own = self.backbone or not (self.train_backbone or self.weights != "imagenet")
+        self.require("backbone", own, "there for --weights and --train-backbone")
+
+    @property
+    def side(self):
+        return self.size or (224 if self.backbone else 64)
 
 
 def train(config):
     # Pictures, as the contents of files, and for each its captions.
-    size = config.size or (224 if config.backbone else 64)
-    pictures = load_captions(config.data, "train", size)
-    dev = load_captions(config.data, "validation", size)
+    pictures = load_captions(config.data, "train", config.side)
+    dev = load_captions(config.data, "validation", config.side)
     print(f"train: {pictures.report}\ndev: {dev.report}")
     metrics = ("bleu", "chrf") if config.pieces else ("accuracy", "bleu")
     return learn(config, __file__, pictures, dev, build, metrics)
@@ -98,10 +103,8 @@ def train(config):
 
 def build(config, pictures, captions):
     """Picture in, text out."""
-    size = config.size or (224 if config.backbone else 64)
-    network, scaling = backbone(config, size) if config.backbone else (small(size), "tf")
-    rows = network.output_shape[1]
-    reads = ImageReader(size, patch=size // rows)
+    network, scaling = backbone(config) if config.backbone else (small(config.side), "tf")
+    reads = ImageReader(config.side, patch=config.side // network.output_shape[1])
     if config.pieces:
         writes = SentencePieceTokenizer.train(captions, config.pieces)
     else:
@@ -114,11 +117,8 @@ def build(config, pictures, captions):
     cell = keras.layers.LSTMCell(config.units)
     cell = zoo.AttentionCell(cell, attention, half, query="previous_state", activation="tanh")
     decoder = zoo.RecurrentDecoder(writes.vocabulary_size, half, cell, dropout=config.dropout)
-    search = {
-        "beam_width": config.beam_width,
-        "num_results": config.num_results,
-        "max_length": config.max_length,
-    }
+    search = {"beam_width": config.beam_width, "num_results": config.num_results}
+    search["max_length"] = config.max_length
     return Pipeline(zoo.Seq2Seq(encoder, decoder), reads, writes, search)
 
 
@@ -133,12 +133,13 @@ def small(size):
     return keras.Model(pixels, x)
 
 
-def backbone(config, size):
+def backbone(config):
     """A network of keras.applications without what classifies, and how pixels reach it."""
     make = getattr(keras.applications, config.backbone)
     weights = None if config.weights == "none" else config.weights
+    shape = (config.side, config.side, 3)
     try:
-        network = make(include_top=False, weights=weights, input_shape=(size, size, 3))
+        network = make(include_top=False, weights=weights, input_shape=shape)
     except Exception as error:  # Keras raises it bare where nothing can be downloaded
         raise ValueError(f"{config.backbone} cannot be had: {first_line(error)}") from error
     unscaled = config.backbone.startswith(UNSCALED)

@@ -59,6 +59,7 @@ class Config(Settings):
     learning_rate: float = 2e-3
     warmup_steps: int = 200
     max_length: int = 64
+    of_training = ("language",)
 
     def validate(self):
         super().validate()

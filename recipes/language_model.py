@@ -83,6 +83,7 @@ class Config(Settings):
     learning_rate: float = 3e-3
     warmup_steps: int = 200
     average: int = 3
+    of_training = ("feature",)
 
     def validate(self):
         super().validate()

@@ -76,12 +76,14 @@ class Config(Settings):
     epochs: int = 12
     learning_rate: float = 1e-3
     warmup_steps: int = 300
+    of_training = ("source", "target", "coverage_weight")
 
     def validate(self):
         super().validate()
         self.require("units", self.units > 0 and self.units % 8 == 0, "a multiple of 8")
         self.require("layers", self.layers is None or self.layers > 0, "at least 1")
         self.require("coverage_weight", self.coverage_weight >= 0, "0 or more")
+        self.require("vocabulary_size", self.vocabulary_size >= 32, "at least 32")
         self.require("summary_length", self.summary_length >= 1, "at least 1")
 
 

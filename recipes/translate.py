@@ -76,6 +76,7 @@ class Config(GuidedSettings):
     learning_rate: float = 2e-3
     warmup_steps: int = 1000
     average: int = 10
+    of_training = ("source", "target", "subword_sampling")
 
     def validate(self):
         super().validate()

@@ -105,13 +105,15 @@ def _run(recipe):
     parsed.validate()
     # A run that is there goes on with its own config, where the command line says nothing else.
     from zoo.training import devices
-    from zoo.training.run import stored_config
+    from zoo.training.run import stored_config, with_model_of
     from zoo.training.trainer import use_all_cores
 
     stored = stored_config(type(parsed), parsed.output)
     if stored:
         options = sys.argv[3:] if recipe is None else sys.argv[2:]
         parsed = tyro.cli(type(parsed), args=options, default=stored)
+    else:
+        parsed = with_model_of(parsed)  # before the recipe reads its data as the model wants it
     if not parsed.jit:  # XLA shares an operation among threads
         use_all_cores()
     devices.start(parsed.strategy)

@@ -22,7 +22,7 @@ class Plays(tfds.core.GeneratorBasedBuilder):
         return {"train": self._generate_examples(), "validation": self._generate_examples()}
 
     def _generate_examples(self):
-        yield 0, {"text": TEXT.rstrip("\r\n"), "author": "nobody"}
+        yield 0, {"text": TEXT, "author": "nobody"}
 
 
 @pytest.mark.parametrize("name", ["valid.txt", "wiki.valid.tokens", "dev.txt.gz"])

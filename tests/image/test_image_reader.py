@@ -80,6 +80,7 @@ def test_what_is_no_image_is_nothing_and_disturbs_nobody():
     halves = [file[: len(file) // 2] for file in good[:3]]
     bad = [b"", b"text", b"\x00" * 99, *halves, encoded("RGB", 1, "TIFF")]
     bad += [encoded("L", 0, size=(20_000, 20_000))]  # which has 2**28 pixels and more
+    bad += [encoded("LA", 0, size=(6000, 6000))]  # and 2**26, where they may be clear
     mixed = [file for pair in zip(bad, good, strict=False) for file in pair]
     pixels = READ(mixed).numpy()
     assert not pixels[::2].any()

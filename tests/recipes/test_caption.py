@@ -13,6 +13,7 @@ from recipes import caption
 from tests.tools import close, run_zoo_here
 from zoo.data import load_captions, write_images
 from zoo.serving import SavedModel, check_saved_model
+from zoo.serving.offline import sources_of
 from zoo.training.export_run import export_runs
 
 SMALL = {
@@ -83,6 +84,13 @@ def test_files_are_what_the_commands_take(place, zoo_here):
         row.split("\t") for row in zoo_here("score", "saved_models/scenes", *arguments).splitlines()
     ]
     close([float(row[0]) for row in rows], answers["score"][:3], 1e-3)
+
+
+@pytest.mark.parametrize("line", ["\0\r\x1a", ""])  # as of a picture itself
+def test_an_image_is_given_by_its_name(place, line):
+    model = SavedModel(place / "saved_models/scenes")
+    with pytest.raises(ValueError, match="the name of its file, one on each line. Received: '"):
+        sources_of(model, [line])
 
 
 def test_a_picture_shows_where_it_looked(place, zoo_here):

@@ -12,7 +12,7 @@ from tests.serving.tools import tiny_pipeline
 from tests.serving.unruly_server import UnrulyServer
 from tests.tools import run_zoo_here
 from zoo.serving import SavedModel, connect, export, predict_lines
-from zoo.serving.offline import predict_windows
+from zoo.serving.offline import answer_lines, predict_windows
 from zoo.serving.resumable_file import ResumableFile
 
 
@@ -150,6 +150,14 @@ def test_a_killed_job_goes_on_to_the_same_bytes(place, tmp_path, monkeypatch, ca
     # Once more does nothing.
     zoo(place, monkeypatch, capsys, *arguments, *options)
     assert output.read_text() == printed
+
+
+def test_an_answer_is_a_line():
+    assert answer_lines("a\nb", ["a\r\nbc", "a\nd"], [-1.0, -2.0]) == "a bc\n"
+    two = answer_lines("a\r", ["b\nc", "d"], [-1.0, -2.0], n_best=2)
+    assert two.splitlines() == ["a \t-1.0000\tb c", "a \t-2.0000\td"]
+    whole = json.loads(answer_lines("a\nb", ["a\nbc"], [-1.0], as_json=True))
+    assert (whole["input"], whole["text"]) == ("a\nb", "a\nbc")
 
 
 def test_input_may_be_gzip(place, monkeypatch, capsys):

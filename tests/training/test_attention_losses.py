@@ -39,8 +39,10 @@ def links_of(*lists):
     """A column of links (source, target), as a batch has it."""
     guide = GuidedAlignment(lists, 1.0)
     letters = CharacterTokenizer("abcdefgh")
-    ids = [letters.tokenize(["abcdefgh"] * len(lists)).to_list()] * 2
-    return tf.ragged.constant(guide.lists((letters, letters), ids), dtype=tf.int32).to_tensor()
+    texts = [["abcdefgh"] * len(lists)] * 2
+    ids = [letters.tokenize(side).to_list() for side in texts]
+    codes = guide.lists((letters, letters), texts, ids)
+    return tf.ragged.constant(codes, dtype=tf.int32).to_tensor()
 
 
 def test_guidance_by_hand():
@@ -49,23 +51,40 @@ def test_guidance_by_hand():
     loss = GuidedAlignment(None, 1.0)(tf.constant(WEIGHTS), {"target": TARGET, "links": links})
     first = (np.log(WEIGHTS[0, 0, 0]) + np.log(WEIGHTS[0, 0, 2])) / 2
     close(loss, -(first + np.log(WEIGHTS[0, 2, 1]) + np.log(WEIGHTS[1, 1, 2])), 1e-4)
+    # Of a source that was cut off the links into what is left count.
+    links = links_of([(0, 0), (2, 0), (7, 0), (1, 2), (6, 1)], [(2, 1)])
+    close(GuidedAlignment(None, 1.0)(tf.constant(WEIGHTS), {"links": links}), loss, 1e-6)
 
 
 def test_pieces_have_the_links_of_their_words():
     lines = ["ab cd ab cd abcd", "cd ab abab cdcd"]
     tokenizer = SentencePieceTokenizer.train(lines, 12)
     texts = ["abcd ab", "cd abab"]
-    ids = [tokenizer.tokenize([text]).to_list() for text in texts]
+    sides = [[text] for text in texts]
+    ids = [tokenizer.tokenize(side).to_list() for side in sides]
     pieces = [tokenizer.tokens(tf.constant(one[0])).numpy().tolist() for one in ids]
     words = [
         np.cumsum([piece.decode().startswith("\u2581") for piece in one]) - 1 for one in pieces
     ]
     assert [word.max() for word in words] == [1, 1]
     assert max(map(len, pieces)) > 2  # some word has several pieces
-    ((*codes,),) = GuidedAlignment([[(0, 1), (1, 0)]], 1.0).lists((tokenizer, tokenizer), ids)
+    guide = GuidedAlignment([[(0, 1), (1, 0)]], 1.0)
+    ((*codes,),) = guide.lists((tokenizer, tokenizer), sides, ids)
     linked = {((code - 1) % 2**15, (code - 1) // 2**15) for code in codes}
     crossed = {(i, t) for i, s in enumerate(words[0]) for t, w in enumerate(words[1]) if s != w}
     assert linked == crossed
+
+
+def test_words_that_are_not_those_of_spaces_have_no_links(capsys):
+    tokenizer = SentencePieceTokenizer.train(["ab cd ab cd abcd", "cd ab abab cdcd"], 12)
+    sides = ["ab\u00b4cd ab", "ab cd"], ["cd ab", "cd ab"]  # the accent is read as a space and it
+    ids = [tokenizer.tokenize(side).to_list() for side in sides]
+    guide = GuidedAlignment([[(1, 1)], [(1, 1)]], 1.0, "given")
+    for _ in range(2):
+        wrong, right = guide.lists((tokenizer, tokenizer), sides, ids)
+        assert not wrong
+        assert right
+    assert capsys.readouterr().out.count("given: the links of 1 pairs are left out") == 1
 
 
 def column(batch, *lists):
@@ -136,11 +155,12 @@ def test_links_of_a_file(tmp_path):
 
 def test_links_that_cannot_be_are_refused():
     letters = CharacterTokenizer("abc")
-    ids = [letters.tokenize(["ab", "abc"]).to_list(), letters.tokenize(["a", "cb"]).to_list()]
+    texts = ["ab", "abc"], ["a", "cb"]
+    given = texts, [letters.tokenize(side).to_list() for side in texts]
     with pytest.raises(ValueError, match="given:2 must link words .* of 3 and 2 words.* 3-0"):
-        GuidedAlignment([[(1, 0)], [(3, 0)]], 1.0, "given").lists((letters, letters), ids)
+        GuidedAlignment([[(1, 0)], [(3, 0)]], 1.0, "given").lists((letters, letters), *given)
     with pytest.raises(ValueError, match="a line for each of the 2 pairs.* Received: 1 lines"):
-        GuidedAlignment([[]], 1.0).lists((letters, letters), ids)
+        GuidedAlignment([[]], 1.0).lists((letters, letters), *given)
 
 
 def test_a_model_without_attention_is_refused():

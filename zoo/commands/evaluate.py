@@ -1,3 +1,4 @@
+import itertools
 import json
 from typing import Literal
 
@@ -51,7 +52,7 @@ def evaluate(
     options = {"beam_width": beam_width, "length_penalty": length_penalty}
     options = {name: value for name, value in options.items() if value is not None}
     if read_about(saved_model)["pipeline"].get("class") == "LanguageModelPipeline":
-        if reference or comparable or options or set(metric) - {"perplexity"}:
+        if reference or comparable or language or options or set(metric) - {"perplexity"}:
             raise UsageError(
                 f"{find_version(saved_model)} is a language model: it has a perplexity on the text "
                 "of --source, and takes no other option"
@@ -89,7 +90,15 @@ def _perplexity(saved_model, source):
     """Of a text, read from its first line to its last."""
     from zoo.serving import load
 
-    return load(saved_model).scores(all_lines(source), metrics=["perplexity"])
+    parts = itertools.count(1)
+
+    def stops():
+        tell(f"reading, part {next(parts)}")
+        return False
+
+    scores = load(saved_model).scores(all_lines(source), metrics=["perplexity"], stops=stops)
+    tell("")
+    return scores
 
 
 def _searched(model, options):

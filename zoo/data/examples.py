@@ -130,7 +130,7 @@ def open_tfds(name, split, cache=None):
 
 def _load_tfds(name, split, source, target, cache):
     builder, split = open_tfds(name, split, cache)
-    keys = (source, target) if source else builder.info.supervised_keys
+    keys = (source, target) if source or target else builder.info.supervised_keys
     if not keys or any(key not in builder.info.features for key in keys):
         raise ValueError(
             f"`source` and `target` must name two texts of tfds:{name}, which has "

@@ -79,7 +79,8 @@ def load_text(data, split, feature=None, cache=None):
     for texts in builder.as_dataset(split).batch(1024):
         for text in texts[feature].numpy():
             # (not str.splitlines: it knows ends of lines that files have not)
-            lines += text.decode("utf-8", "replace").replace("\r\n", "\n").split("\n")
+            text = text.decode("utf-8", "replace").replace("\r\n", "\n")
+            lines += text.removesuffix("\n").split("\n")
     lines = [line.strip() for line in lines]
     if not any(lines):
         raise ValueError(f"{data} has no text for {split}")

@@ -53,6 +53,16 @@ def words_of(tokens):
     return words, starts
 
 
+def are_of_spaces(tokens, text):
+    """Whether the words that tokens make are as many as spaces separate in their text.
+
+    Where a tokenizer normalises characters it may split a word at some; symbols and characters are
+    not words.
+    """
+    marked = any(token.startswith(START) for token in tokens)
+    return not marked or len(words_of(tokens)[0]) == len(text.split())
+
+
 def checked_weights(source_tokens, target_tokens, weights):
     """Weights as an array, a row for each target token and a column for each source token."""
     weights = np.asarray(weights, "float64")

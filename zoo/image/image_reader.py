@@ -3,7 +3,9 @@ import tensorflow as tf
 from zoo.image.image_table import ImageTable
 from zoo.layers import checks
 
-MOST_VALUES = 2**28  # pixels times channels: what is larger takes the memory of a server
+# Pixels times channels: what is larger takes the memory of a server.
+MOST_VALUES = 2**28
+MOST_CLEAR_VALUES = 2**26  # of a picture that must be laid over white first
 AT_ONCE = 4  # images that are decoded at the same time
 
 
@@ -16,7 +18,7 @@ class ImageReader(tf.Module):
 
     Pixels are 1 to 255 (a 0 becomes 1), and 0 is padding, as it is in ids: beside a picture that is
     no square, and all over where bytes are no picture, are cut off, or would be more than 2**28
-    values.
+    values (2**26, where some of it may be transparent).
 
     Arguments:
         size: int, the pixels of the square's sides.
@@ -68,11 +70,16 @@ class ImageReader(tf.Module):
 
     def _square(self, string):
         """A string to pixels (size, size, 3), or an error."""
-        image = tf.io.decode_image(string, expand_animations=False)
+        small = tf.debugging.assert_less_equal(
+            _promised(string), tf.constant(MOST_VALUES, tf.int64)
+        )
+        with tf.control_dependencies([small]):
+            image = tf.io.decode_image(string, expand_animations=False)
         image = tf.ensure_shape(image, (None, None, None))  # 1 to 4 channels
-        with tf.control_dependencies([tf.debugging.assert_less_equal(tf.size(image), MOST_VALUES)]):
-            channels = tf.shape(image)[2]
-        is_clear = channels % 2 == 0  # grey or colours, and how much there is of them
+        is_clear = tf.shape(image)[2] % 2 == 0  # grey or colours, and how much there is of them
+        most = tf.where(is_clear, MOST_CLEAR_VALUES, MOST_VALUES)
+        with tf.control_dependencies([tf.debugging.assert_less_equal(tf.size(image), most)]):
+            is_clear = tf.identity(is_clear)
         image = tf.cond(is_clear, lambda: _over_white(image), lambda: image)
         sides = tf.cast(tf.shape(image)[:2], tf.float32)
         sides = tf.cast(tf.round(sides * (self.size / tf.reduce_max(sides))), tf.int32)
@@ -97,7 +104,7 @@ class ImageReader(tf.Module):
         names = tf.constant([f"{row},{column}" for row in side for column in side])
         return tf.where(_is_there(source)[:, None], names, "")
 
-    def encode(self, strings):
+    def encode(self, strings, limit=None):
         """A list of bytes as `Batches` takes them: lists of ids, and what they are looked up in."""
         numbers = {one: i for i, one in enumerate(dict.fromkeys(strings), 1)}
         return [[numbers[one]] for one in strings], ImageTable(self, list(numbers))
@@ -113,6 +120,23 @@ class ImageReader(tf.Module):
 
 def _is_there(source):
     return tf.reduce_any(source != 0, axis=(1, 2, 3))
+
+
+def _promised(string):
+    """The pixels that the beginning of a PNG or a JPEG tells of; 0 of what is neither."""
+
+    def png():
+        sides = tf.strings.substr(string, 16, 8)
+        return tf.reduce_prod(
+            tf.cast(tf.io.decode_raw(sides, tf.int32, little_endian=False), tf.int64)
+        )
+
+    def jpeg():
+        return tf.reduce_prod(tf.cast(tf.io.extract_jpeg_shape(string)[:2], tf.int64))
+
+    begins = [(b"\x89PNG\r\n\x1a\n", png), (b"\xff\xd8\xff", jpeg)]
+    cases = [(tf.strings.substr(string, 0, len(mark)) == mark, read) for mark, read in begins]
+    return tf.case(cases, default=lambda: tf.constant(0, tf.int64))
 
 
 def _over_white(image):

@@ -5,6 +5,7 @@ import functools
 import itertools
 import json
 import pathlib
+import re
 
 from zoo.errors import UsageError
 from zoo.layers.hypotheses import NONE
@@ -104,7 +105,15 @@ def sources_of(model, lines):
     """
     if model.input_name == "text":
         return {"text": lines}
-    return {model.input_name: [pathlib.Path(line).read_bytes() for line in lines]}
+    return {model.input_name: [_file(line) for line in lines]}
+
+
+def _file(name):
+    if not name or "\0" in name:  # lines of a picture itself, perhaps
+        raise ValueError(
+            f"An image is given by the name of its file, one on each line. Received: {name[:40]!r}"
+        )
+    return pathlib.Path(name).read_bytes()
 
 
 def read_answers(result):
@@ -124,6 +133,8 @@ def answer_lines(line, texts, scores, n_best=1, as_json=False):
         about = {"input": line, "text": texts[0], "score": scores[0]}
         about = {**about, "texts": texts, "scores": scores}
         return json.dumps(about, ensure_ascii=False) + "\n"
+    # A language model goes on with a text of several lines: an answer is one all the same.
+    line, *texts = (re.sub(r"[\r\n]+", " ", text) for text in (line, *texts))
     if n_best == 1:
         return texts[0] + "\n"
     pairs = zip(texts, scores, strict=True)

@@ -3,6 +3,7 @@ import pathlib
 
 import tensorflow as tf
 
+ENCODED_AT_ONCE = 4096  # strings
 BYTES_PER_TOKEN = 64  # more than any token has; what is beyond a limit is not even looked at
 
 
@@ -43,9 +44,16 @@ class Tokenizer(tf.Module):
         """Some of the rows that were read, without the columns that all of them have as padding."""
         return source[:, : tf.maximum(tf.reduce_max(self.lengths(source)), 1)]
 
-    def encode(self, strings):
-        """A list of str as `Batches` takes them: lists of ids, and None, for they are looked up."""
-        return self.tokenize(strings).to_list(), None
+    def encode(self, strings, limit=None):
+        """A list of str as `Batches` takes them: lists of ids, and None, for they are looked up.
+
+        With a `limit` nobody wants to know more than that an id is beyond it: one is kept.
+        """
+        ids = []
+        for i in range(0, len(strings), ENCODED_AT_ONCE):
+            some = self.tokenize(strings[i : i + ENCODED_AT_ONCE])
+            ids += (some if limit is None else some[:, : limit + 1]).to_list()
+        return ids, None
 
     def detokenize(self, ids):
         """Ids (..., length), dense or ragged, to strings (...): up to the first end id."""

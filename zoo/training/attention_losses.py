@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from zoo.data.lines import read_lines
 from zoo.evaluation.alignment import parse_links
-from zoo.evaluation.words import words_of
+from zoo.evaluation.words import are_of_spaces, words_of
 
 MOST = 2**15  # positions of a source, so that a pair of positions is one number
 
@@ -35,11 +35,11 @@ class AttentionLoss:
     def __call__(self, weights, batch):
         raise NotImplementedError(f"{type(self).__name__} must implement `__call__`")
 
-    def lists(self, tokenizers, ids):
+    def lists(self, tokenizers, texts, ids):
         """The column: a list of ints above 0 for each example.
 
-        tokenizers and ids are pairs, of the source's side and the target's; the ids of a side are a
-        list of lists, and may change from epoch to epoch.
+        All arguments are pairs, of the source's side and the target's; the ids of a side are a list
+        of lists, and may change from epoch to epoch.
         """
         raise NotImplementedError(f"{type(self).__name__} must implement `lists`")
 
@@ -92,9 +92,10 @@ class GuidedAlignment(AttentionLoss):
     from zoo.training.attention_losses import GuidedAlignment
 
     letters = CharacterTokenizer("ab")
-    ids = [letters.tokenize([text]).to_list() for text in ("ab", "ba")]
+    texts = ["ab"], ["ba"]
+    ids = [letters.tokenize(side).to_list() for side in texts]
     guide = GuidedAlignment([[(0, 1), (1, 0)]], weight=0.5)  # one pair of texts
-    batch = {"links": tf.constant(guide.lists((letters, letters), ids))}
+    batch = {"links": tf.constant(guide.lists((letters, letters), texts, ids))}
     weights = tf.constant([[[0.1, 0.9], [1.0, 0.0], [0.5, 0.5]]])  # the end token has no link
     loss = guide(weights, batch)
     assert abs(float(loss) - 0.105) < 1e-3
@@ -107,12 +108,14 @@ class GuidedAlignment(AttentionLoss):
         super().__init__(weight)
         self.links = links
         self.name = name
+        self._left_out = None
 
     def __call__(self, weights, batch):
         weights, links = tf.cast(weights, tf.float32), batch["links"]
-        rows, time, _ = tf.unstack(tf.shape(weights))
-        is_link = tf.cast(links > 0, tf.float32)  # (rows, links)
+        rows, time, length = tf.unstack(tf.shape(weights))
         t, i = tf.math.maximum(links - 1, 0) // MOST, tf.math.maximum(links - 1, 0) % MOST
+        is_link = tf.cast((links > 0) & (i < length), tf.float32)  # (rows, links)
+        i = tf.minimum(i, length - 1)  # a source may have been cut off
         row = tf.broadcast_to(tf.range(rows)[:, None], tf.shape(links))
         # Of each token that is linked, the mean over its links.
         tokens = tf.reshape(row * time + t, (-1,))
@@ -121,19 +124,28 @@ class GuidedAlignment(AttentionLoss):
         looked = tf.gather_nd(weights, tf.stack([row, t, i], axis=-1))  # (rows, links)
         return -tf.reduce_sum(share * tf.math.log(looked + 1e-9))
 
-    def lists(self, tokenizers, ids):
+    def lists(self, tokenizers, texts, ids):
         count = len(ids[0])
         if len(self.links) != count:
             raise ValueError(
                 f"{self.name} must have a line for each of the {count} pairs that are trained on. "
                 f"Received: {len(self.links)} lines"
             )
-        sides = [_pieces_of_words(*side) for side in zip(tokenizers, ids, strict=True)]
+        sides = [_pieces_of_words(*side) for side in zip(tokenizers, texts, ids, strict=True)]
+        left_out = sum(None in pair for pair in zip(*sides, strict=True))
+        if left_out and left_out != self._left_out:
+            print(
+                f"{self.name}: the links of {left_out} pairs are left out, whose words the "
+                "tokenizer splits otherwise than spaces do"
+            )
+        self._left_out = left_out
         lines = enumerate(zip(self.links, *sides, strict=True), 1)
         return [self._codes(number, *line) for number, line in lines]
 
     def _codes(self, number, links, source, target):
         """Each link of pieces as one number above 0."""
+        if source is None or target is None:
+            return []
         codes = set()
         for one, other in links:
             if one >= len(source) or other >= len(target):
@@ -164,14 +176,19 @@ def read_links(path):
     return lines
 
 
-def _pieces_of_words(tokenizer, ids):
-    """For each text the ranges of pieces that its words are made of."""
+def _pieces_of_words(tokenizer, texts, ids):
+    """For each text the ranges of pieces that its words are made of.
+
+    None stands for a text whose pieces make other words than spaces separate.
+    """
     names = tokenizer.tokens(np.arange(tokenizer.vocabulary_size, dtype="int32")).numpy()
     names = [name.decode() for name in names]
     spans = []
-    for text in ids:
-        _, starts = words_of([names[i] for i in text])
-        spans.append([range(*pair) for pair in itertools.pairwise([*starts, len(text)])])
+    for text, numbers in zip(texts, ids, strict=True):
+        pieces = [names[i] for i in numbers]
+        _, starts = words_of(pieces)
+        ranges = [range(*pair) for pair in itertools.pairwise([*starts, len(pieces)])]
+        spans.append(ranges if are_of_spaces(pieces, text) else None)
     return spans
 
 

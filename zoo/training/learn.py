@@ -59,10 +59,16 @@ def learn(
 
     def columns_of(ids):
         wanted = [loss for loss in attention_losses if loss.column]
-        return {loss.column: loss.lists(tokenizers, ids) for loss in wanted}
+        return {loss.column: loss.lists(tokenizers, (sources, targets), ids) for loss in wanted}
 
-    source_ids, look_up = tokenizers[0].encode(sources)
-    ids = [source_ids, tokenizers[1].tokenize(targets).to_list()]
+    most = config.max_length if cut_sources else None
+    (source_ids, look_up), (target_ids, _) = (
+        tokenizer.encode(texts, limit)
+        for tokenizer, texts, limit in zip(
+            tokenizers, (sources, targets), (most, None), strict=True
+        )
+    )
+    ids = [source_ids, target_ids]
     batches = Batches(
         *ids,
         batch_tokens=config.update_tokens,

@@ -57,9 +57,8 @@ class Run:
         self.recipe = pathlib.Path(recipe).stem
         self.data = data
         self.resumes = (self.path / "run.json").exists()
-        starts = config.init_from and not self.checkpoints.states()
-        self.initial = read_saved_model(config.init_from) if starts else None
-        self.config = self._with_model_of(self.initial, config) if self.initial else config
+        self.starts = not self.checkpoints.states()
+        self.config = with_model_of(config) if self.starts else config
         if self.resumes:
             self._require_same()
         elif self.is_chief and self._is_in_use():
@@ -76,24 +75,6 @@ class Run:
 
     def _is_in_use(self):
         return self.path.exists() and any(file.name != "lock" for file in self.path.iterdir())
-
-    def _with_model_of(self, saved_model, config):
-        """The config, where what a recipe says of the model is what the SavedModel says of it."""
-        ours = [cls for cls in type(config).__mro__ if issubclass(cls, Settings)]
-        ours = [cls for cls in ours if cls.__module__ == Settings.__module__]
-        common = {field.name for cls in ours for field in dataclasses.fields(cls)} | {"data"}
-        for field in dataclasses.fields(config):
-            before = saved_model.get("config", {}).get(field.name, field.default)
-            now = getattr(config, field.name)
-            if field.name in common or now == before:
-                continue
-            if now != field.default:
-                raise ValueError(
-                    f"`{field.name}` is {before} in {config.init_from}, whose model is trained on. "
-                    f"Received: {field.name}={now}. Leave the option out"
-                )
-            config = dataclasses.replace(config, **{field.name: before})
-        return config
 
     def _require_same(self):
         about = read_about(self.path)
@@ -113,9 +94,9 @@ class Run:
             "float16": "mixed_float16",
         }[self.config.mixed_precision]
         with self.devices.strategy.scope():
-            if self.checkpoints.states():
+            if not self.starts:
                 return deserialize(read_json(self.path / "pipeline.json"), policy)
-            pipeline = load(self.config.init_from) if self.initial else make()
+            pipeline = load(self.config.init_from) if self.config.init_from else make()
             if policy == "float32":
                 return pipeline
             weights = pipeline.model.get_weights()
@@ -229,6 +210,29 @@ def read_about(path):
     if not file.exists():
         raise FileNotFoundError(f"{path} holds no run: there is no {file}. `zoo train` makes one")
     return read_json(file)
+
+
+def with_model_of(config):
+    """The config, where what it says of the model is what its `init_from` says of it."""
+    if not config.init_from:
+        return config
+    saved_model = read_saved_model(config.init_from)
+    ours = [cls for cls in type(config).__mro__ if issubclass(cls, Settings)]
+    ours = [cls for cls in ours if cls.__module__ == Settings.__module__]
+    free = {field.name for cls in ours for field in dataclasses.fields(cls)}
+    free |= {"data", *config.of_training}
+    for field in dataclasses.fields(config):
+        before = saved_model.get("config", {}).get(field.name, field.default)
+        now = getattr(config, field.name)
+        if field.name in free or now == before:
+            continue
+        if now != field.default:
+            raise ValueError(
+                f"`{field.name}` is {before} in {config.init_from}, whose model is trained on. "
+                f"Received: {field.name}={now}. Leave the option out"
+            )
+        config = dataclasses.replace(config, **{field.name: before})
+    return config
 
 
 def stored_config(cls, path):

@@ -74,6 +74,9 @@ class Settings:
     deterministic: bool = False
     """The same command gives the same weights to the last bit; slower."""
 
+    # Options of a recipe that are not its model's: what goes on from a model may have others.
+    of_training = ()
+
     def validate(self):
         """Raises an error at a value that no training can be done with."""
         for name in ("epochs", "batch_tokens", "num_buckets", "max_length", "average", "keep"):

@@ -1,0 +1,46 @@
+import json
+
+import pytest
+
+from recipes import caption, summarize, translate
+from zoo.training.run import with_model_of
+
+
+@pytest.fixture
+def saved(tmp_path):
+    """A function of a model's config that gives its SavedModel: as much of it as is asked for."""
+
+    def write(**config):
+        (tmp_path / "saved/1").mkdir(parents=True)
+        (tmp_path / "saved/1/zoo.json").write_text(json.dumps({"config": config}))
+        return str(tmp_path / "saved")
+
+    return write
+
+
+def test_a_recipe_begins_with_what_the_model_that_it_goes_on_with_is(saved):
+    path = saved(backbone="VGG16", pieces=8000, size=None, epochs=3, units=64)
+    config = with_model_of(caption.Config(output="runs/x", init_from=path, epochs=5))
+    assert (config.side, config.pieces, config.units, config.epochs) == (224, 8000, 64, 5)
+    assert with_model_of(config) == config
+
+
+@pytest.mark.parametrize(
+    ("recipe", "before", "now"),
+    [
+        # See et al. 2017 add the loss of coverage to a model that is trained already.
+        (summarize, {"coverage_weight": 0.0}, {"coverage_weight": 1.0}),
+        (translate, {"subword_sampling": 0.2}, {"subword_sampling": 0.0}),
+        # A model of both directions goes on with one of them.
+        (translate, {"source": "en", "target": "de"}, {"source": "de", "target": "en"}),
+    ],
+)
+def test_how_it_is_trained_may_change(saved, recipe, before, now):
+    config = recipe.Config(output="runs/x", init_from=saved(**before), **now)
+    assert with_model_of(config) == config
+
+
+def test_another_model_is_refused(saved):
+    config = translate.Config(output="runs/x", init_from=saved(units=64), units=32)
+    with pytest.raises(ValueError, match="`units` is 64 in .* Received: units=32. Leave"):
+        with_model_of(config)
