@@ -19,6 +19,10 @@ from zoo import (
     ResidualRNNCells,
 )
 
+# For `compile`: XLA takes seconds for a loop, which on TensorFlow only tests of XLA have to spare.
+# (Without it JAX compiles each operation of each step.)
+PLAIN = {"jit_compile": False} if keras.backend.backend() == "tensorflow" else {}
+
 GOLDENS = pathlib.Path(__file__).parent / "goldens"
 
 

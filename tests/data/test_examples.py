@@ -51,15 +51,16 @@ def test_multi30k_without_a_network(tmp_path, monkeypatch):
         load_examples("multi30k", "train", cache=tmp_path)
 
 
-def test_the_dictionary(tmp_path):
-    examples = load_examples("cmu_dict", "validation", cache=tmp_path)
+def test_the_dictionary():
+    # (in the cache of all tests: to prepare it takes a while)
+    examples = load_examples("cmu_dict", "validation")
     words = dict(zip(examples.sources, examples.targets, strict=True))
     with gzip.open(builders.HERE / "cmudict" / "dev.tsv.gz", "rt") as file:
         lines = [line.rstrip("\n").split("\t") for line in file]
     assert words == {line[0]: line[1:] for line in lines}
     assert examples.sources == [line[0] for line in lines]
     assert str(examples.report) == "5447 examples"
-    train = load_examples("cmu_dict", "train", cache=tmp_path)
+    train = load_examples("cmu_dict", "train")
     assert not set(train.sources) & set(words)
 
 

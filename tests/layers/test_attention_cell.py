@@ -2,7 +2,7 @@ import keras
 import numpy as np
 import pytest
 
-from tests.tools import CELLS, close, golden, mask_of, to_numpy, weight
+from tests.tools import CELLS, PLAIN, close, golden, mask_of, to_numpy, weight
 from zoo import (
     AttentionCell,
     BahdanauAttention,
@@ -183,7 +183,7 @@ def test_residual_layers_add_their_input():
 def test_residual_stacks_with_dropout_train_in_keras_own_rnn(cell):
     cells = [CELLS[cell](8, dropout=0.3) for _ in range(3)]
     model = keras.Sequential([keras.layers.RNN(ResidualRNNCells(cells)), keras.layers.Dense(1)])
-    model.compile("adam", "mse")
+    model.compile("adam", "mse", **PLAIN)
     rng = np.random.default_rng(0)
     for count in (40, 20):  # another batch size draws other masks
         model.fit(rng.normal(size=(count, 5, 8)), np.zeros((count, 1)), verbose=0)

@@ -6,7 +6,7 @@ import pytest
 from keras import ops
 
 from tests.layers.test_recurrent_decoder import stepped
-from tests.tools import close, randomize, to_numpy
+from tests.tools import PLAIN, close, randomize, to_numpy
 from zoo import (
     BeamSearchDecoder,
     Decoder,
@@ -165,7 +165,7 @@ class Mean(keras.layers.Layer):
 
 def test_it_trains_in_seq2seq():
     model = Seq2Seq(Mean(), ConvolutionalDecoder(9))
-    model.compile(keras.optimizers.Adam(0.02), TokenCrossentropy())
+    model.compile(keras.optimizers.Adam(0.02), TokenCrossentropy(), **PLAIN)
     inputs = {"source": np.repeat(MEMORY, 20, 0), "target": np.repeat(TOKENS, 20, 0)[:, :-1]}
     labels = np.repeat(TOKENS, 20, 0)[:, 1:]
     losses = model.fit(inputs, labels, epochs=30, verbose=0).history["loss"]

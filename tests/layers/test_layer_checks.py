@@ -7,7 +7,7 @@ import pytest
 # Private, so imported here only: https://github.com/keras-team/keras/tree/master/keras/src/testing
 from keras.src.testing import TestCase
 
-from tests.tools import ATTENTIONS, CELLS, attention_decoder, close
+from tests.tools import ATTENTIONS, CELLS, PLAIN, attention_decoder, close
 from zoo import (
     AttentionCell,
     BahdanauAttention,
@@ -187,7 +187,8 @@ TARGET = np.array([[1, 4, 5], [1, 8, 2], [1, 9, 2]])
 def test_functional_models_train_save_and_load(attention, query, tmp_path):
     model = functional(attention_decoder(attention=attention, query=query, layers=2, cell="lstm"))
     inputs = {"source": SOURCE, "target": TARGET}
-    model.compile("sgd", {"logits": keras.losses.SparseCategoricalCrossentropy(from_logits=True)})
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile("sgd", {"logits": loss}, **PLAIN)
     model.fit(inputs, {"logits": TARGET}, verbose=0)
     model.save(tmp_path / "model.keras")
     loaded = keras.saving.load_model(tmp_path / "model.keras")
@@ -203,7 +204,7 @@ def test_attention_alone_trains_saves_and_loads(attention, tmp_path):
     query = keras.layers.Dense(4)(keras.layers.GlobalAveragePooling1D(keepdims=True)(embedded))
     context = ATTENTIONS[attention](5)(query, embedded)
     model = keras.Model(ids, keras.layers.Dense(1)(keras.layers.Flatten()(context)))
-    model.compile("adam", "mse")
+    model.compile("adam", "mse", **PLAIN)
     before = model.get_weights()
     model.fit(SOURCE, np.ones((3, 1)), verbose=0)
     for new, old in zip(model.get_weights(), before, strict=True):

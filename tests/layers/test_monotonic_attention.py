@@ -6,7 +6,7 @@ import pytest
 from keras import ops
 
 from tests.layers.test_recurrent_decoder import check_call_equals_step, inputs
-from tests.tools import close, golden, mask_of, randomize, to_numpy, weight
+from tests.tools import PLAIN, close, golden, mask_of, randomize, to_numpy, weight
 from zoo import (
     AttentionCell,
     BahdanauMonotonicAttention,
@@ -205,6 +205,7 @@ def test_it_learns_to_read_on(mode):
         keras.optimizers.Adam(0.01),
         keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         metrics=["accuracy"],
+        **PLAIN,
     )
     fed = np.concatenate([np.ones((256, 1), int), source[:, :-1]], axis=1)
     history = model.fit([fed, memory], source, epochs=40, batch_size=64, verbose=0)

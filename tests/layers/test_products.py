@@ -80,13 +80,15 @@ def require_same_gradients(model):
     ("cell", "attention", "query", "size"),
     [
         ("gru", "bahdanau", "previous_state", None),
-        ("gru_reset_before", "general", "output", None),
-        ("gru_without_bias", "monotonic", "previous_state", 8),
+        pytest.param("gru_reset_before", "general", "output", None, marks=pytest.mark.slow),
+        pytest.param("gru_without_bias", "monotonic", "previous_state", 8, marks=pytest.mark.slow),
         ("lstm", "general", "output", 8),
-        ("lstm_with_relu", "normalized", "previous_state", None),
+        pytest.param(
+            "lstm_with_relu", "normalized", "previous_state", None, marks=pytest.mark.slow
+        ),
         ("stack", "normalized", "output", 8),
         ("residual", "monotonic", "output", None),
-        ("simple", "bahdanau", "output", 8),
+        pytest.param("simple", "bahdanau", "output", 8, marks=pytest.mark.slow),
     ],
 )
 def test_the_gradients_of_a_decoder_with_attention(cell, attention, query, size):

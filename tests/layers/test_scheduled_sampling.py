@@ -7,7 +7,7 @@ from keras import ops
 
 from tests.layers.test_recurrent_decoder import inputs
 from tests.layers.test_sampling import check_frequencies
-from tests.tools import attention_decoder, close, greedy_by_hand, randomize, to_numpy
+from tests.tools import PLAIN, attention_decoder, close, greedy_by_hand, randomize, to_numpy
 from zoo import (
     AttentionCell,
     BahdanauMonotonicAttention,
@@ -198,6 +198,7 @@ def test_it_trains(kind):
     model.compile(
         keras.optimizers.Adam(0.02),
         keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        **PLAIN,
     )
     given = {name: np.tile(x, (16,) + (1,) * (x.ndim - 1)) for name, x in given.items()}
     labels = np.roll(given["tokens"], -1, axis=1)
@@ -219,6 +220,7 @@ def test_alignments_can_be_taught():
             "logits": keras.losses.SparseCategoricalCrossentropy(from_logits=True),
             "weights": keras.losses.CategoricalCrossentropy(),
         },
+        **PLAIN,
     )
     wanted = np.tile(np.eye(7)[[6, 5, 4, 3, 2, 1]], (3, 1, 1))
     labels = {"logits": given["tokens"], "weights": wanted}

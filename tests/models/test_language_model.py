@@ -2,7 +2,7 @@ import keras
 import numpy as np
 import pytest
 
-from tests.tools import close, to_numpy
+from tests.tools import PLAIN, close, to_numpy
 from zoo import LanguageModel, LuongAttention, RecurrentLanguageModel, TokenCrossentropy
 
 TOKENS = np.random.default_rng(0).integers(3, 9, size=(4, 7))
@@ -15,7 +15,7 @@ def make():
 
 def test_it_trains_saves_and_loads(tmp_path):
     model = make()
-    model.compile(keras.optimizers.Adam(0.05), TokenCrossentropy())
+    model.compile(keras.optimizers.Adam(0.05), TokenCrossentropy(), **PLAIN)
     inputs, labels = {"target": TOKENS[:, :-1]}, TOKENS[:, 1:]
     losses = model.fit(inputs, labels, epochs=8, verbose=0).history["loss"]
     assert losses[-1] < losses[0]

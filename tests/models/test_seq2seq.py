@@ -7,7 +7,7 @@ import keras
 import numpy as np
 import pytest
 
-from tests.tools import attention_decoder, close, to_numpy
+from tests.tools import PLAIN, attention_decoder, close, to_numpy
 from zoo import (
     BeamSearchDecoder,
     RecurrentDecoder,
@@ -80,7 +80,7 @@ def test_fit_in_mixed_precision(model, dtype):
     keras.config.set_dtype_policy(dtype)
     try:
         model = MODELS[model]()
-        model.compile("adam", TokenCrossentropy())
+        model.compile("adam", TokenCrossentropy(), **PLAIN)
         losses = model.fit(INPUTS, LABELS, batch_size=8, epochs=3, verbose=0).history["loss"]
     finally:
         keras.config.set_dtype_policy("float32")
@@ -91,7 +91,7 @@ def test_fit_in_mixed_precision(model, dtype):
 @every_model
 def test_save_and_load(model, tmp_path):
     model = model()
-    model.compile("adam", TokenCrossentropy(0.1), metrics=[TokenAccuracy()])
+    model.compile("adam", TokenCrossentropy(0.1), metrics=[TokenAccuracy()], **PLAIN)
     model.fit(INPUTS, LABELS, verbose=0)
     model.save(tmp_path / "model.keras")
     loaded = keras.saving.load_model(tmp_path / "model.keras")
@@ -127,7 +127,7 @@ def test_no_retracing_while_shapes_repeat():
             return super().call(inputs, training=training)
 
     model = Traced(RecurrentEncoder(11, 4, 6), attention_decoder())
-    model.compile("adam", TokenCrossentropy(), jit_compile=True)
+    model.compile("adam", TokenCrossentropy(), jit_compile=False)
     data = tf.data.Dataset.from_tensor_slices((INPUTS, LABELS)).batch(8).repeat(3)
     model.fit(data, verbose=0)
     count = len(traces)
@@ -139,13 +139,13 @@ MIRRORED = """
 import json, keras, numpy as np, tensorflow as tf
 cpu = tf.config.list_physical_devices("CPU")[0]
 tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
-from tests.models.test_seq2seq import INPUTS, LABELS, TokenCrossentropy, plain
+from tests.models.test_seq2seq import INPUTS, LABELS, PLAIN, TokenCrossentropy, plain
 results = []
 for devices in (["/cpu:0"], ["/cpu:0", "/cpu:1"]):
     keras.utils.set_random_seed(0)
     with tf.distribute.MirroredStrategy(devices).scope():
         model = plain()
-        model.compile(keras.optimizers.SGD(0.5), TokenCrossentropy())
+        model.compile(keras.optimizers.SGD(0.5), TokenCrossentropy(), **PLAIN)
     losses = model.fit(INPUTS, LABELS, batch_size=8, epochs=3, shuffle=False, verbose=0)
     results.append((losses.history["loss"], [w.tolist() for w in model.get_weights()]))
 print(json.dumps(results))

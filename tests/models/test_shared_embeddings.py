@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from tests.tools import close, randomize
+from tests.tools import PLAIN, close, randomize
 from zoo import (
     AttentionCell,
     Ensemble,
@@ -105,7 +105,7 @@ def test_training_moves_the_table_from_all_sides(make):
     model = built(make, True, True)
     labels = np.array([[8, 9, 2], [10, 2, 0]])
     tables = [embedding(part).get_weights()[0] for part in parts(model.encoder)]
-    model.compile(keras.optimizers.SGD(0.5), TokenCrossentropy())
+    model.compile(keras.optimizers.SGD(0.5), TokenCrossentropy(), **PLAIN)
     model.fit(INPUTS, labels, epochs=1, verbose=0)
     for part, before in zip(parts(model.encoder), tables, strict=True):
         moved = np.abs(embedding(part).get_weights()[0] - before).max(axis=1)

@@ -33,6 +33,7 @@ def copy(good_folder, tmp_path):
     return shutil.copytree(good_folder, tmp_path / "1")
 
 
+@pytest.mark.slow  # `make check`, which CI runs, checks all models
 def test_the_saved_model_of_this_repository_passes():
     done = run_zoo("check", "saved_models/pronounce_en")
     assert (done.returncode, done.stderr) == (0, "")
