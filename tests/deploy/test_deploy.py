@@ -239,7 +239,7 @@ class Status(http.server.BaseHTTPRequestHandler):
 def test_it_is_ready_when_every_model_is_available(tmp_path):
     config = tmp_path / "models.config"
     text = (CONFIG / "models.config").read_text()
-    config.write_text(text.replace("translate_en_de", "other"))
+    config.write_text(text.replace('"translate_en_fr"', '"other"'))
     status = get_model_status_pb2.ModelVersionStatus
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Status) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -250,7 +250,7 @@ def test_it_is_ready_when_every_model_is_available(tmp_path):
             return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
 
         available = dict.fromkeys((model.name for model in models()), status.AVAILABLE)
-        available["other"] = available.pop("translate_en_de")
+        available["other"] = available.pop("translate_en_fr")
         done = ready(**available)
         assert done.returncode == 0, done.stderr
         for state in (status.LOADING, status.END, None):
