@@ -63,7 +63,7 @@ class Config(Settings):
     def validate(self):
         super().validate()
         self.require("joins", self.joins >= 1, "at least 1")
-        is_picture = self.plot is None or self.plot.endswith((".png", ".svg", ".pdf"))
+        is_picture = (self.plot or ".png").endswith((".png", ".svg", ".pdf"))
         self.require("plot", is_picture, "a .png, .svg or .pdf")
 
 
@@ -80,9 +80,9 @@ def train(config):
     for model, about in MODELS.items():
         print(f"{model}, {about}")
         runs[model] = f"{config.output}/{model}"
-        own = {**dataclasses.asdict(config), "model": model, "num_results": 1}
+        own = {**dataclasses.asdict(config), "output": runs[model], "model": model}
         del own["joins"], own["plot"]
-        own = translate.Config(**{**own, "output": runs[model]})
+        own = translate.Config(**own, num_results=1)
         learn(own, translate.__file__, texts, dev, translate.build, translate.METRICS)
 
     # 3. What each answers, and how good that is by the length of the source.
@@ -92,7 +92,6 @@ def train(config):
     print(table(rows, curves))
     if config.plot:
         plot([lengths[some].mean() for some in rows if some.size], curves, config.plot)
-        print(config.plot)
     return curves
 
 

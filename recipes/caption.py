@@ -113,8 +113,7 @@ def build(config, pictures, captions):
     encoder = zoo.ImageEncoder(network, config.units, scaling, trained, config.dropout)
     # It looks with the state before the step, and starts from the mean of what there is to see.
     half = config.units // 2
-    attention = zoo.BahdanauAttention(half)
-    cell = keras.layers.LSTMCell(config.units)
+    cell, attention = keras.layers.LSTMCell(config.units), zoo.BahdanauAttention(half)
     cell = zoo.AttentionCell(cell, attention, half, query="previous_state", activation="tanh")
     decoder = zoo.RecurrentDecoder(writes.vocabulary_size, half, cell, dropout=config.dropout)
     search = {"beam_width": config.beam_width, "num_results": config.num_results}

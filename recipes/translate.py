@@ -65,8 +65,7 @@ class Config(GuidedSettings):
     joint: bool = True
     """Both languages have the same pieces and the same embeddings."""
     tokenizers_from: str | None = None
-    """SavedModel whose pieces are taken in place of new ones: models of the same pieces can form an
-    ensemble."""
+    """SavedModel whose pieces are taken, not new ones: models of the same form ensembles."""
     beam_width: int = 5
     num_results: int = 5
     """Translations that the SavedModel gives for a text."""
