@@ -149,7 +149,7 @@ def test_photos_through_a_network_of_keras(place, tmp_path):
         names = lines_of(tmp_path / split / "images.txt")
         rows = [f"{name}\t{texts[0]}" for name, texts in zip(names, examples.targets, strict=True)]
         (tmp_path / f"{split}.tsv").write_text("\n".join(rows) + "\n")
-    options = {"backbone": "MobileNetV2", "weights": "none", "size": 64, "pieces": 60, "epochs": 1}
+    options = {"backbone": "MobileNetV2", "weights": "none", "size": 64, "pieces": 40, "epochs": 1}
     options = {**SMALL, **options, "data": str(tmp_path), "batch_tokens": 640, "max_length": 30}
     scores = caption.train(caption.Config(output=str(tmp_path / "run"), **options))
     assert set(scores) == {"bleu", "chrf"}

@@ -89,10 +89,12 @@ def folder(tmp_path_factory):
 
 
 class Made(dict):
-    """What a function makes of a model's name, once it is asked for."""
+    """What a function makes of a model's name: of some at once, else when it is asked for."""
 
-    def __init__(self, make):
+    def __init__(self, make, at_once=("bahdanau", "transformer")):
         self.make = make
+        for name in at_once:
+            self[name] = make(name)
 
     def __missing__(self, name):
         self[name] = self.make(name)
