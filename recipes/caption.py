@@ -8,9 +8,9 @@
 A convolutional network leaves a grid of vectors behind, one for each patch of the picture. An LSTM
 looks at the grid with Bahdanau's attention, takes its step, and writes a word (Xu et al. 2015).
 
-The scenes are coloured shapes, such as "two red circles left of a blue square", and no caption of
-the dev scenes is in training: each asks for a combination of numbers, colours, shapes and places
-that is new. Photos want a network that has learnt to see before:
+The scenes are coloured shapes, such as "two red circles left of a blue square". Dev scenes of two
+groups ask for combinations of numbers, colours, shapes and places that training never had. Photos
+want a network that has learnt to see before:
 
     zoo train caption --data tfds:coco_captions --backbone VGG16 --output runs/coco
 

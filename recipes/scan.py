@@ -61,7 +61,7 @@ class Config(Settings):
     dropout: float = 0.5
     """Of embeddings and of what layers hand on."""
 
-    epochs: int = 15
+    epochs: int = 10
     batch_tokens: int = 1024
     learning_rate: float = 2e-3
     warmup_steps: int = 200

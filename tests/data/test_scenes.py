@@ -105,11 +105,15 @@ def test_a_picture_is_described_wrongly_if_it_is_changed():
     assert described(pixels[..., ::-1]) != caption  # red for blue
 
 
-def test_no_caption_of_a_split_is_in_another():
-    captions = [{draw_scene([0, i], split)[1] for i in range(800)} for split in SPLITS]
-    for one, other in itertools.combinations(captions, 2):
-        assert not one & other
-    assert len(captions[0]) > 600  # and there are many
+def test_no_caption_of_two_groups_is_in_two_splits():
+    captions = [[draw_scene([0, i], split)[1] for i in range(800)] for split in SPLITS]
+    of_one = [{text for text in some if len(text.split()) == 3} for some in captions]
+    for one, other in itertools.combinations(zip(captions, of_one, strict=True), 2):
+        assert set(one[0]) & set(other[0]) == one[1] & other[1]
+    for some, alone in zip(captions, of_one, strict=True):
+        assert len(alone) > 80  # of the 120 of one group
+        assert 500 < sum(text not in alone for text in some) < 700  # a quarter has one group
+    assert len(set(captions[0])) > 600  # and there are many
 
 
 def test_no_place_and_no_shade_is_as_in_another_scene():
