@@ -54,7 +54,7 @@ class Config(Settings):
     """Forms that the SavedModel gives for a word."""
 
     # There are few examples, which are seen often, in many small steps.
-    epochs: int = 80
+    epochs: int = 60
     batch_tokens: int = 1024
     learning_rate: float = 2e-3
     warmup_steps: int = 200

@@ -54,6 +54,12 @@ def test_an_epoch_goes_on_where_it_stopped():
     assert arrays(again.epoch(2, first=len(batches))) == []
 
 
+def test_no_thread_is_waited_for_when_an_epoch_is_over():
+    """That of autotuning sleeps for as long again as the epoch took."""
+    batches = Batches(SOURCES, TARGETS, batch_tokens=256)
+    assert batches.epoch(0).options().autotune.enabled is False
+
+
 def test_too_long_examples_are_counted():
     batches = Batches(SOURCES, TARGETS, max_length=20)
     expected = [

@@ -6,6 +6,7 @@ import tensorflow as tf
 import tensorflow_datasets as tfds
 
 from zoo.data.examples import Examples, licence_of, load_examples, open_tfds, read_split
+from zoo.data.packed import untuned
 from zoo.data.pairs import Report
 from zoo.data.scenes import Scenes
 
@@ -121,7 +122,7 @@ def _load_tfds(name, split, size, cache):
     image, captions = _features(name, builder.info.features)
     dataset = builder.as_dataset(split, decoders={image: tfds.decode.SkipDecoding()})
     report, sources, targets = Report(), [], []
-    for i, example in enumerate(tfds.as_numpy(dataset)):
+    for i, example in enumerate(tfds.as_numpy(untuned(dataset))):
         texts = example
         for key in captions:
             texts = texts[key]

@@ -76,6 +76,17 @@ def batch_of(vector, layout, number):
     return {name: padded(borders, width) for (name, borders), width in pairs}
 
 
+def untuned(dataset):
+    """The dataset without a thread that tunes it.
+
+    Between two looks that thread sleeps, twice as long each time, up to a minute; and who is done
+    with an iterator waits for it. That may be as long again as the reading took.
+    """
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    return dataset.with_options(options)
+
+
 class PackedBatches:
     """Base class of what makes batches, an epoch of them from `packed(epoch)`, as `pack` has it."""
 
@@ -93,4 +104,4 @@ class PackedBatches:
             vector = tf.constant(vector)
         numbers = tf.data.Dataset.range(first, layout.count, output_type=tf.int32)
         dataset = numbers.map(lambda number: self.looked_up(batch_of(vector, layout, number)))
-        return dataset.prefetch(tf.data.AUTOTUNE)
+        return untuned(dataset.prefetch(2))

@@ -65,8 +65,9 @@ def draw_scene(seed, split="train"):
     one to the middle of the other is longer sideways than upwards; so it is with "above".
 
     Place, size, angle and shade of each shape are drawn at random, and so is the background. No
-    caption of two groups is in two splits. Those of one are in all, since they are so few: a network
-    that has seen many pictures of each learns, with good reason, that those held out never come.
+    caption of two groups is in two splits. Those of one are in all, since they are so few: a
+    network that has seen many pictures of each learns, with good reason, that those held out never
+    come.
 
     Arguments:
         seed: int or list of ints.

@@ -6,6 +6,7 @@ import tensorflow_datasets as tfds
 from zoo.data.builders import PairsBuilder, config_of
 from zoo.data.examples import Examples, licence_of, open_tfds, prepare, require_split
 from zoo.data.lines import read_lines
+from zoo.data.packed import untuned
 from zoo.data.pairs import SPLIT_NAMES, Report
 
 
@@ -76,7 +77,7 @@ def load_text(data, split, feature=None, cache=None):
             f"`data` must be a folder of texts or 'tfds:NAME'. Received: {data}, which is no folder"
         )
     lines = []
-    for texts in builder.as_dataset(split).batch(1024):
+    for texts in untuned(builder.as_dataset(split).batch(1024)):
         for text in texts[feature].numpy():
             # (not str.splitlines: it knows ends of lines that files have not)
             text = text.decode("utf-8", "replace").replace("\r\n", "\n")
