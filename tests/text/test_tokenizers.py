@@ -10,6 +10,7 @@ from zoo.text import (
     InflectionTokenizer,
     SentencePieceTokenizer,
     SymbolTokenizer,
+    sentencepiece_tokenizer,
 )
 
 LINES = [
@@ -146,6 +147,15 @@ def test_symbols_and_characters_by_hand():
 def test_errors_say_what_was_received(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_pieces_of_more_text_than_memory_holds(monkeypatch):
+    """Every third line is read: those in the pieces of which a letter stands that no other has."""
+    monkeypatch.setattr(sentencepiece_tokenizer, "MOST_CHARACTERS", 300)
+    lines = ["aa ab aba b", "cc cd cdc d", "ee ef efe f"] * 20  # 660 characters
+    tokenizer = SentencePieceTokenizer.train(lines, vocabulary_size=12, kind="bpe")
+    known = tokenizer.tokenize(["a b", "c d", "e f"]).to_list()
+    assert [tokenizer.unknown_id in ids for ids in known] == [False, True, True]
 
 
 def test_other_pieces_of_the_same_text():

@@ -9,6 +9,8 @@ import tensorflow_text as tf_text
 
 from zoo.text.tokenizer import Tokenizer, valid_utf8
 
+MOST_CHARACTERS = 50_000_000  # to train on
+
 
 class SentencePieceTokenizer(Tokenizer):
     """Subwords of SentencePiece (Kudo & Richardson 2018), by unigram language model or BPE.
@@ -48,10 +50,13 @@ class SentencePieceTokenizer(Tokenizer):
         """Trains on strings (an iterable of str). kind is "unigram" or "bpe".
 
         With normalize=False a character stays what it is, where NFKC has a plainer one; `symbols`
-        are words that are one piece each.
+        are words that are one piece each. Of strings with more than 50 million characters, every
+        second or third or so is read, so that the training fits into memory.
         """
         if kind not in ("unigram", "bpe"):
             raise ValueError(f"`kind` must be 'unigram' or 'bpe'. Received: kind={kind!r}")
+        strings = list(strings)
+        strings = strings[:: 1 + sum(map(len, strings)) // MOST_CHARACTERS]
         model, others = io.BytesIO(), {}
         if symbols:  # as the pieces that begin with a space
             others["user_defined_symbols"] = ["\u2581" + symbol for symbol in symbols]
