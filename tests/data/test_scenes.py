@@ -98,6 +98,11 @@ def test_captions_are_true(split):
     assert set(COLOURS) <= seen
 
 
+def test_another_split_is_told():
+    with pytest.raises(ValueError, match="split='dev'"):
+        draw_scene(0, "dev")
+
+
 def test_a_picture_is_described_wrongly_if_it_is_changed():
     pixels, caption = draw_scene(seed=5)
     assert caption == "two black circles right of two blue triangles" == described(pixels)

@@ -150,12 +150,16 @@ def test_errors_say_what_was_received(call, message):
 
 
 def test_pieces_of_more_text_than_memory_holds(monkeypatch):
-    """Every third line is read: those in the pieces of which a letter stands that no other has."""
-    monkeypatch.setattr(sentencepiece_tokenizer, "MOST_CHARACTERS", 300)
-    lines = ["aa ab aba b", "cc cd cdc d", "ee ef efe f"] * 20  # 660 characters
+    """A part of it is read, from all places; the letters of the rest are unknown."""
+    monkeypatch.setattr(sentencepiece_tokenizer, "MOST_CHARACTERS", 60)
+    lines = [chr(ord("a") + i) * 10 for i in range(24)]  # 240 characters
     tokenizer = SentencePieceTokenizer.train(lines, vocabulary_size=12, kind="bpe")
-    known = tokenizer.tokenize(["a b", "c d", "e f"]).to_list()
-    assert [tokenizer.unknown_id in ids for ids in known] == [False, True, True]
+    known = [tokenizer.unknown_id not in ids for ids in tokenizer.tokenize(lines).to_list()]
+    assert sum(known) == 6
+    assert any(known[:12])
+    assert any(known[12:])
+    again = SentencePieceTokenizer.train(lines, vocabulary_size=12, kind="bpe")
+    assert again.model == tokenizer.model
 
 
 def test_other_pieces_of_the_same_text():

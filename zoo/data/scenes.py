@@ -83,6 +83,10 @@ def draw_scene(seed, split="train"):
     assert caption == "two black circles right of two blue triangles"
     ```
     """
+    if split not in ("train", "validation", "test"):
+        raise ValueError(
+            f"`split` must be 'train', 'validation' or 'test'. Received: split={split!r}"
+        )
     rng = np.random.default_rng(seed)
     is_alone = rng.random() < 0.25  # drawn once: one group is accepted more often than two
     while True:

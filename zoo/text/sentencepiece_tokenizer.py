@@ -1,6 +1,7 @@
 import base64
 import concurrent.futures
 import io
+import random
 import tempfile
 
 import sentencepiece
@@ -50,13 +51,16 @@ class SentencePieceTokenizer(Tokenizer):
         """Trains on strings (an iterable of str). kind is "unigram" or "bpe".
 
         With normalize=False a character stays what it is, where NFKC has a plainer one; `symbols`
-        are words that are one piece each. Of strings with more than 50 million characters, every
-        second or third or so is read, so that the training fits into memory.
+        are words that are one piece each. Of strings with more than 50 million characters about so
+        many are read, drawn at random and the same each time, so that the training fits into
+        memory; a character that only others have is unknown.
         """
         if kind not in ("unigram", "bpe"):
             raise ValueError(f"`kind` must be 'unigram' or 'bpe'. Received: kind={kind!r}")
         strings = list(strings)
-        strings = strings[:: 1 + sum(map(len, strings)) // MOST_CHARACTERS]
+        share = MOST_CHARACTERS / max(1, sum(map(len, strings)))
+        if share < 1:
+            strings = random.Random(0).sample(strings, max(1, int(share * len(strings))))
         model, others = io.BytesIO(), {}
         if symbols:  # as the pieces that begin with a space
             others["user_defined_symbols"] = ["\u2581" + symbol for symbol in symbols]
