@@ -65,7 +65,7 @@ class Config(GuidedSettings):
     joint: bool = True
     """Both languages have the same pieces and the same embeddings."""
     tokenizers_from: str | None = None
-    """SavedModel whose pieces are taken, not new ones: models of the same form ensembles."""
+    """SavedModel whose pieces are taken, not new ones; models that share them form ensembles."""
     beam_width: int = 5
     num_results: int = 5
     """Translations that the SavedModel gives for a text."""

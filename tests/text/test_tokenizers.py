@@ -151,7 +151,7 @@ def test_errors_say_what_was_received(call, message):
 
 def test_pieces_of_more_text_than_memory_holds(monkeypatch):
     """A part of it is read, from all places; the letters of the rest are unknown."""
-    monkeypatch.setattr(sentencepiece_tokenizer, "MOST_CHARACTERS", 60)
+    monkeypatch.setattr(sentencepiece_tokenizer, "MOST_TO_TRAIN_ON", 60)
     lines = [chr(ord("a") + i) * 10 for i in range(24)]  # 240 characters
     tokenizer = SentencePieceTokenizer.train(lines, vocabulary_size=12, kind="bpe")
     known = [tokenizer.unknown_id not in ids for ids in tokenizer.tokenize(lines).to_list()]

@@ -8,6 +8,7 @@ import tensorflow as tf
 import tensorflow_datasets as tfds
 
 from zoo.data.builders import PairsBuilder
+from zoo.data.pairs import SPLIT_NAMES
 
 SIZE = 64  # pixels of a side
 COLOURS = {
@@ -83,10 +84,8 @@ def draw_scene(seed, split="train"):
     assert caption == "two black circles right of two blue triangles"
     ```
     """
-    if split not in ("train", "validation", "test"):
-        raise ValueError(
-            f"`split` must be 'train', 'validation' or 'test'. Received: split={split!r}"
-        )
+    if split not in SPLIT_NAMES:
+        raise ValueError(f"`split` must be one of {list(SPLIT_NAMES)}. Received: split={split!r}")
     rng = np.random.default_rng(seed)
     is_alone = rng.random() < 0.25  # drawn once: one group is accepted more often than two
     while True:

@@ -10,7 +10,7 @@ import tensorflow_text as tf_text
 
 from zoo.text.tokenizer import Tokenizer, valid_utf8
 
-MOST_CHARACTERS = 50_000_000  # to train on
+MOST_TO_TRAIN_ON = 50_000_000  # characters
 
 
 class SentencePieceTokenizer(Tokenizer):
@@ -58,7 +58,7 @@ class SentencePieceTokenizer(Tokenizer):
         if kind not in ("unigram", "bpe"):
             raise ValueError(f"`kind` must be 'unigram' or 'bpe'. Received: kind={kind!r}")
         strings = list(strings)
-        share = MOST_CHARACTERS / max(1, sum(map(len, strings)))
+        share = MOST_TO_TRAIN_ON / max(1, sum(map(len, strings)))
         if share < 1:
             strings = random.Random(0).sample(strings, max(1, int(share * len(strings))))
         model, others = io.BytesIO(), {}
