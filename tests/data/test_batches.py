@@ -33,13 +33,29 @@ def test_every_example_comes_once_an_epoch():
 
 def test_few_shapes_of_about_equal_size():
     batches = Batches(SOURCES, TARGETS, batch_tokens=256, num_buckets=5)
-    shapes = {batch["source"].shape for batch in batches.epoch(0).as_numpy_iterator()}
+    shapes = {
+        (*batch["source"].shape, batch["target"].shape[1])
+        for batch in batches.epoch(0).as_numpy_iterator()
+    }
     assert len(shapes) <= 5
-    for rows, width in shapes:
-        assert 256 - width < rows * width <= 256
+    for rows, *widths in shapes:
+        longer = max(widths[0], widths[1] - 1)  # the start is not read twice
+        assert 256 - longer < rows * longer <= 256
     padding = np.mean([(b["source"] == 0).mean() for b in batches.epoch(0).as_numpy_iterator()])
     one = Batches(SOURCES, TARGETS, batch_tokens=256, num_buckets=1)
     assert padding < np.mean([(b["source"] == 0).mean() for b in one.epoch(0).as_numpy_iterator()])
+
+
+def test_a_side_is_as_wide_as_its_own_longest():
+    """Short summaries of long texts are not padded to the texts' length."""
+    sources, targets = [[4] * n for n in range(10, 50)], [[5] * (n % 7) for n in range(10, 50)]
+    batches = Batches(sources, targets, batch_tokens=200, num_buckets=4)
+    for batch in batches.epoch(0).as_numpy_iterator():
+        assert batch["target"].shape[1] == 6 + 2  # of each bucket, with start and end
+        assert batch["source"].shape[1] >= 10
+    batches = Batches(targets, sources, batch_tokens=200, num_buckets=4)
+    assert {batch["source"].shape[1] for batch in batches.epoch(0).as_numpy_iterator()} == {6}
+    assert sorted(pairs_of(batches.epoch(0))) == sorted(zip(targets, sources, strict=True))
 
 
 def test_an_epoch_goes_on_where_it_stopped():

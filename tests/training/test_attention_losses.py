@@ -186,7 +186,6 @@ def test_columns_of_batches():
             assert links[links > 0].tolist() == expected
             seen += source[0] > 0
     assert seen == 200
-    assert all(width % source == 0 for source, width in widths)
-    assert len(widths) < len(batches)
+    assert len(widths) <= 3 < len(batches)  # a shape for each bucket
     plain = Batches(sources, sources, batch_tokens=128, num_buckets=3)
     assert plain.fingerprint != batches.fingerprint

@@ -10,10 +10,11 @@ from zoo.data.packed import PackedBatches, pack, side_of
 class Batches(PackedBatches):
     """Padded batches of few shapes, in an order that depends on the seed and the epoch alone.
 
-    Examples of like length share a bucket, and a bucket has one shape: rows by width, with about
-    `batch_tokens` positions on the longer side. The last batch of a bucket is filled up with empty
-    rows, so that every example counts in every epoch and XLA compiles few shapes. Since an epoch's
-    order follows from its number, two integers (epoch, batch) say where a training stands.
+    Examples of like length share a bucket, and a bucket has one shape: so many rows that the longer
+    side has about `batch_tokens` positions, and each side as wide as its longest in the bucket. The
+    last batch of a bucket is filled up with empty rows, so that every example counts in every epoch
+    and XLA compiles few shapes. Since an epoch's order follows from its number, two integers
+    (epoch, batch) say where a training stands.
 
     Arguments:
         sources, targets: lists of lists of ids, without start and end.
@@ -27,7 +28,7 @@ class Batches(PackedBatches):
             in other ids, and the columns if there are any; batches are made up as they would be of
             the given ones.
         columns: dict of lists of lists of ints above 0: what else each example has, by the name
-            that it has in a batch. Such a column is as wide as the source, or a multiple of it.
+            that it has in a batch.
         look_up: what a model reads in place of the sources, where their ids stand for something
             else, such as images: a function in the graph of a batch's source (rows, width), with
             the attributes `spec`, the tf.TensorSpec of what it gives, and `fingerprint`, a str.
@@ -39,7 +40,7 @@ class Batches(PackedBatches):
 
     batches = Batches([[4, 5], [6], [7, 8, 9]], [[4], [5], [6, 7]], batch_tokens=8, num_buckets=1)
     for batch in batches.epoch(0):  # or batches.epoch(3, first=10), to go on
-        print(batch["source"], batch["target"])  # (rows, width), (rows, width + 1)
+        print(batch["source"], batch["target"])  # (2, 3), (2, 4): a start and an end besides
     ```
     """
 
@@ -84,7 +85,7 @@ class Batches(PackedBatches):
                 f"{len(lengths)} examples, the shortest of {min(lengths, default=0)} tokens"
             )
         widths = _least_padding(lengths[fits], num_buckets)
-        self.buckets = {}  # width -> indices of examples
+        self.buckets = {}  # width of the longer side -> indices of examples
         shortest = 0
         for width in widths:
             members = (lengths > shortest) & (lengths <= width)
@@ -127,17 +128,28 @@ class Batches(PackedBatches):
     def packed(self, epoch):
         """The epoch as `pack` has it: a vector of int32 and its layout."""
         sides = self._sides_of(*self.resample(epoch)) if self.resample else self._sides
-        lengths = np.maximum(sides["source"].lengths, sides["target"].lengths - 1)
         plan = []
         for bucket, members in self.plan(epoch):
-            # Other ids may be longer: of the next bucket, or of some more for XLA's sake.
-            longest = max(bucket, lengths[members].max())
-            wider = [width for width in self.buckets if width >= longest]
-            width = min(wider, default=-(-longest // 16) * 16)
-            most = [sides[name].lengths[members].max() for name in self.columns]
-            others = [max(1, -(-one // width)) * width for one in most]
-            plan.append((self.rows(bucket), (width, width + 1, *others), members))
+            widths = [self._width(name, bucket, side, members) for name, side in sides.items()]
+            plan.append((self.rows(bucket), widths, members))
         return pack(sides, plan)
+
+    def _width(self, name, bucket, side, members):
+        """Of a column in a batch: what its bucket has, but other ids may be longer."""
+        longest, widths = side.lengths[members].max(), self._widths[name]
+        wide_enough = [width for width in widths.values() if width >= max(longest, widths[bucket])]
+        return min(wide_enough, default=-(-longest // 16) * 16)  # few shapes, for XLA's sake
+
+    @functools.cached_property
+    def _widths(self):
+        """Of each column in each bucket, by the ids that were given."""
+        return {
+            name: {
+                bucket: max(1, int(side.lengths[members].max()))
+                for bucket, members in self.buckets.items()
+            }
+            for name, side in self._sides.items()
+        }
 
     @functools.cached_property
     def _sides(self):
