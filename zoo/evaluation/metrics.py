@@ -22,10 +22,10 @@ def evaluate(hypotheses, references, metrics):
                 spaces, against the reference with the lowest ratio, summed over lines.
             "edit_distance": edits of characters, those to the nearest reference, a line.
             "bleu", "chrf": sacreBLEU's, on detokenised text.
-        "rouge1", "rouge2", "rougeL": per cent of words, of pairs of words, of words in the longest
-            common subsequence (Lin 2004): F1 of each line, beside its nearest reference, in the
-            mean. Those of the package rouge-score: stems of words in lower case, of letters from a
-            to z and digits alone.
+            "rouge1", "rouge2", "rougeL": per cent of words, of pairs of words, of words in the
+                longest common subsequence (Lin 2004): F1 of each line, beside its nearest
+                reference, in the mean. Those of the package rouge-score: stems of words in lower
+                case, of letters from a to z and digits alone.
 
     Returns {metric: {"score": float, "signature": str}}. Two scores compare only if their
     signatures agree.
