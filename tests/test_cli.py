@@ -26,9 +26,11 @@ def place(tmp_path_factory):
     done = run_zoo("train", "pronounce", "--output", "runs/tiny", *options, cwd=place)
     assert done.returncode == 0, done.stderr
     assert "train: 2000 examples" in done.stdout
-    done = run_zoo("export", "runs/tiny", "--output", "saved_models/tiny", cwd=place)
+    options = ["--licence", "CC0, made up"]
+    done = run_zoo("export", "runs/tiny", "--output", "saved_models/tiny", *options, cwd=place)
     assert done.returncode == 0, done.stderr
     assert "saved_models/tiny/1" in done.stdout
+    assert "- licence: CC0, made up\n" in (place / "saved_models/tiny/1/README.md").read_text()
     words, answers = zip(
         *(line.split("\t") for line in (place / "words/dev.tsv").read_text().splitlines()),
         strict=True,

@@ -14,6 +14,7 @@ def export(
     beam_width: int | None = None,
     length_penalty: float | None = None,
     float16: bool = False,
+    licence: str | None = None,
 ):
     """Writes a run's best model as the next version of a SavedModel; of several runs an ensemble.
 
@@ -24,6 +25,7 @@ def export(
         beam_width: Another beam than the run's recipe said.
         length_penalty: Another length penalty than the run's recipe said.
         float16: Weights take half the space on disk; computing is in float32 all the same.
+        licence: That of the data, for the model's card, where the data itself does not tell.
     """
     from zoo.serving.saved_model import read_about
     from zoo.training.export_run import export_runs
@@ -32,7 +34,7 @@ def export(
         raise UsageError("`zoo export` needs the folder of a run at least. Received: none")
     options = {"beam_width": beam_width, "length_penalty": length_penalty}
     options = {name: value for name, value in options.items() if value is not None}
-    folder = export_runs(runs, output, options, float16, report=tell)
+    folder = export_runs(runs, output, options, float16, licence, report=tell)
     tell("")
     size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
     print(f"{folder}  {size / 1e6:.1f} MB")

@@ -14,7 +14,7 @@ from zoo.training.progress import duration
 from zoo.training.run import read_about
 
 
-def export_runs(runs, output, search=None, float16=False, report=lambda text: None):
+def export_runs(runs, output, search=None, float16=False, licence=None, report=lambda text: None):
     """Writes the best model of a run's folder as the next version of a SavedModel.
 
     The models of several runs become one, an ensemble, which takes the mean of their probabilities;
@@ -26,6 +26,7 @@ def export_runs(runs, output, search=None, float16=False, report=lambda text: No
         output: path, saved_models/NAME.
         search: dict of arguments of `BeamSearchDecoder` in place of the first run's.
         float16: bool, whether weights take half the space on disk; see `zoo.serving.export`.
+        licence: str, that of the data, where it is not that which the first run knows.
         report: a function that is told what is going on.
 
     Returns the folder of the version.
@@ -49,7 +50,7 @@ def export_runs(runs, output, search=None, float16=False, report=lambda text: No
         "recipe": about["recipe"],
         "config": about["config"],
         "scores": scores,
-        "data": about["data"],
+        "data": about["data"] | ({"licence": licence} if licence else {}),
         "training": trainings[0] if len(trainings) == 1 else {"members": trainings},
     }
     return export(pipeline, output, described, about["examples"], float16)
