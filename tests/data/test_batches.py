@@ -111,6 +111,23 @@ def test_errors_say_what_was_received(call, message):
         call()
 
 
+def test_other_ids_have_few_shapes_too():
+    """Sides of different lengths, whose pieces are now and then more than usual."""
+
+    def longer(epoch):
+        rng = np.random.default_rng(epoch)
+        return [[ids + [4] * rng.integers(3) for ids in side] for side in (SOURCES, shorter)]
+
+    shorter = [ids[: len(ids) // 2] for ids in TARGETS]
+    batches = Batches(SOURCES, shorter, batch_tokens=128, num_buckets=4, resample=longer)
+    shapes = {
+        tuple(array.shape for array in batch.values())
+        for epoch in range(4)
+        for batch in batches.epoch(epoch).as_numpy_iterator()
+    }
+    assert len(shapes) <= 4 * 4  # of 444 batches
+
+
 def test_other_ids_for_each_epoch():
     def twice(epoch):  # what is longer than its bucket is not cut off
         return [s + [20 + epoch] * len(s) for s in SOURCES], TARGETS

@@ -25,7 +25,7 @@ def export(
         beam_width: Another beam than the run's recipe said.
         length_penalty: Another length penalty than the run's recipe said.
         float16: Weights take half the space on disk; computing is in float32 all the same.
-        licence: That of the data, for the model's card, where the data itself does not tell.
+        licence: The data's licence for the model's card, in place of what the data says.
     """
     from zoo.serving.saved_model import read_about
     from zoo.training.export_run import export_runs

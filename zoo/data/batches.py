@@ -19,7 +19,7 @@ class Batches(PackedBatches):
     Arguments:
         sources, targets: lists of lists of ids, without start and end.
         batch_tokens: int.
-        num_buckets: int, the number of shapes at the most.
+        num_buckets: int, the number of shapes at the most; of resampled ids there may be more.
         max_length: int; longer examples are left out and counted in `too_long`.
         cut_sources: bool, whether a longer source is cut off instead, and counted in `cut`.
         seed: int.
@@ -107,22 +107,22 @@ class Batches(PackedBatches):
         everything = repr((self.sources, self.targets, settings, *self.columns.items()))
         return hashlib.sha256(everything.encode()).hexdigest()[:16]
 
-    def rows(self, width):
-        """How many examples a batch of this width has."""
-        return max(1, self.batch_tokens // width)
+    def rows(self, bucket):
+        """How many examples a batch of this bucket has."""
+        return max(1, self.batch_tokens // bucket)
 
     def __len__(self):
         """The number of batches of an epoch."""
-        return sum(-(-len(members) // self.rows(w)) for w, members in self.buckets.items())
+        return sum(-(-len(members) // self.rows(one)) for one, members in self.buckets.items())
 
     def plan(self, epoch):
-        """The batches of an epoch: a list of (width, indices of examples)."""
+        """The batches of an epoch: a list of (bucket, indices of examples)."""
         rng = np.random.default_rng([self.seed, epoch])
         plan = []
-        for width, members in self.buckets.items():
-            shuffled, rows = rng.permutation(members), self.rows(width)
+        for bucket, members in self.buckets.items():
+            shuffled, rows = rng.permutation(members), self.rows(bucket)
             for i in range(0, len(shuffled), rows):
-                plan.append((width, shuffled[i : i + rows]))
+                plan.append((bucket, shuffled[i : i + rows]))
         return [plan[i] for i in rng.permutation(len(plan))]
 
     def packed(self, epoch):
@@ -130,25 +130,25 @@ class Batches(PackedBatches):
         sides = self._sides_of(*self.resample(epoch)) if self.resample else self._sides
         plan = []
         for bucket, members in self.plan(epoch):
-            widths = [self._width(name, bucket, side, members) for name, side in sides.items()]
+            longest = np.array([side.lengths[members].max() for side in sides.values()])
+            # Other ids may be longer: as wide as another bucket, or by some more for XLA's sake.
+            widths = self._widths[bucket]
+            wider = [others for one, others in self._widths.items() if one >= bucket]
+            more = np.where(longest > widths, -(-longest // 16) * 16, widths)
+            widths = next((others for others in wider if (others >= longest).all()), more)
             plan.append((self.rows(bucket), widths, members))
         return pack(sides, plan)
 
-    def _width(self, name, bucket, side, members):
-        """Of a column in a batch: what its bucket has, but other ids may be longer."""
-        longest, widths = side.lengths[members].max(), self._widths[name]
-        wide_enough = [width for width in widths.values() if width >= max(longest, widths[bucket])]
-        return min(wide_enough, default=-(-longest // 16) * 16)  # few shapes, for XLA's sake
-
     @functools.cached_property
     def _widths(self):
-        """Of each column in each bucket, by the ids that were given."""
+        """Of each bucket how wide its columns are, by the ids that were given."""
+        columns = (self.sources, self.targets, *self.columns.values())
+        lengths = np.array([[len(ids) for ids in column] for column in columns])
+        lengths[1] += 2  # a start and an end
+        # An empty source has a place all the same.
         return {
-            name: {
-                bucket: max(1, int(side.lengths[members].max()))
-                for bucket, members in self.buckets.items()
-            }
-            for name, side in self._sides.items()
+            bucket: np.maximum(lengths[:, members].max(axis=1), 1)
+            for bucket, members in self.buckets.items()
         }
 
     @functools.cached_property

@@ -26,7 +26,7 @@ def export_runs(runs, output, search=None, float16=False, licence=None, report=l
         output: path, saved_models/NAME.
         search: dict of arguments of `BeamSearchDecoder` in place of the first run's.
         float16: bool, whether weights take half the space on disk; see `zoo.serving.export`.
-        licence: str, that of the data, where it is not that which the first run knows.
+        licence: str, the data's, in place of what the data of the first run says.
         report: a function that is told what is going on.
 
     Returns the folder of the version.
