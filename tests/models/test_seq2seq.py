@@ -41,7 +41,18 @@ MODELS = {
     "no_feeding": lambda: make(input_feeding=False),
     "bottleneck": plain,
 }
-every_model = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+# The two that differ most, and the others where there is time.
+every_model = pytest.mark.parametrize(
+    "model",
+    [
+        pytest.param(
+            MODELS[name],
+            id=name,
+            marks=() if name in ("bahdanau", "bottleneck") else pytest.mark.slow,
+        )
+        for name in MODELS
+    ],
+)
 # XLA takes its time to compile a loop.
 slow_on_tensorflow = pytest.mark.slow if keras.backend.backend() == "tensorflow" else ()
 
