@@ -41,22 +41,19 @@ MODELS = {
     "no_feeding": lambda: make(input_feeding=False),
     "bottleneck": plain,
 }
-# The two that differ most, and the others where there is time.
+# Where TensorFlow runs all variants of a test; other backends choose some of them themselves.
+slow_on_tensorflow = pytest.mark.slow if keras.backend.backend() == "tensorflow" else ()
+DIFFER_MOST = ("bahdanau", "bottleneck")
 every_model = pytest.mark.parametrize(
     "model",
     [
-        pytest.param(
-            MODELS[name],
-            id=name,
-            marks=() if name in ("bahdanau", "bottleneck") else pytest.mark.slow,
-        )
-        for name in MODELS
+        pytest.param(model, id=name, marks=() if name in DIFFER_MOST else slow_on_tensorflow)
+        for name, model in MODELS.items()
     ],
 )
+
+
 # XLA takes its time to compile a loop.
-slow_on_tensorflow = pytest.mark.slow if keras.backend.backend() == "tensorflow" else ()
-
-
 @pytest.mark.parametrize("jit_compile", [False, pytest.param(True, marks=slow_on_tensorflow)])
 @every_model
 def test_fit_learns(model, jit_compile):
