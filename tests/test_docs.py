@@ -59,6 +59,7 @@ EXAMPLES += [
 
 ROOT = pathlib.Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+SLOW = {"lecture.md"}  # it compares trainings
 PUBLIC = {
     value
     for module in (zoo, *MODULES)
@@ -88,7 +89,13 @@ def test_docstrings(public):
         assert blocks(doc), f"{name} has no example"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, id=page.name, marks=pytest.mark.slow if page.name in SLOW else ())
+        for page in PAGES
+    ],
+)
 def test_pages(page, tmp_path, monkeypatch):
     if keras.backend.backend() != "tensorflow":
         pytest.skip("pages speak of TensorFlow")

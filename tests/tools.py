@@ -8,6 +8,7 @@ import sys
 
 import keras
 import numpy as np
+import pytest
 from keras import ops
 
 from zoo import (
@@ -22,6 +23,9 @@ from zoo import (
 # For `compile`: XLA takes seconds for a loop, which on TensorFlow only tests of XLA have to spare.
 # (Without it JAX compiles each operation of each step.)
 PLAIN = {"jit_compile": False} if keras.backend.backend() == "tensorflow" else {}
+
+# TensorFlow runs all variants of a test that are not slow; other backends choose some themselves.
+slow_on_tensorflow = pytest.mark.slow if keras.backend.backend() == "tensorflow" else ()
 
 GOLDENS = pathlib.Path(__file__).parent / "goldens"
 

@@ -7,7 +7,7 @@ import pytest
 # Private, so imported here only: https://github.com/keras-team/keras/tree/master/keras/src/testing
 from keras.src.testing import TestCase
 
-from tests.tools import ATTENTIONS, CELLS, PLAIN, attention_decoder, close
+from tests.tools import ATTENTIONS, CELLS, PLAIN, attention_decoder, close, slow_on_tensorflow
 from zoo import (
     AttentionCell,
     BahdanauAttention,
@@ -182,8 +182,15 @@ SOURCE = np.array([[3, 4, 5, 6], [7, 8, 0, 0], [9, 0, 0, 0]])
 TARGET = np.array([[1, 4, 5], [1, 8, 2], [1, 9, 2]])
 
 
-@pytest.mark.parametrize("attention", ATTENTIONS)
-@pytest.mark.parametrize("query", ["output", "previous_state"])
+# Each attention in one order, and in the other where there is time.
+PAIRS = [
+    pytest.param(name, query, marks=() if i % 2 == k else slow_on_tensorflow)
+    for i, name in enumerate(ATTENTIONS)
+    for k, query in enumerate(["output", "previous_state"])
+]
+
+
+@pytest.mark.parametrize(("attention", "query"), PAIRS)
 def test_functional_models_train_save_and_load(attention, query, tmp_path):
     model = functional(attention_decoder(attention=attention, query=query, layers=2, cell="lstm"))
     inputs = {"source": SOURCE, "target": TARGET}

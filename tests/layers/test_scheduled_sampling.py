@@ -41,7 +41,8 @@ def decoders(probability, **options):
     }
 
 
-every_kind = pytest.mark.parametrize("kind", decoders(0.5))
+KINDS = list(decoders(0.5))
+every_kind = pytest.mark.parametrize("kind", KINDS)
 
 
 @pytest.mark.parametrize("kind", ["attention", "bottleneck", "language_model"])
@@ -150,8 +151,19 @@ def test_dropout_and_noise_reach_every_part_of_it():
 
 
 @pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="shapes unknown to a graph")
-@pytest.mark.parametrize(("dtype", "jit_compile"), [("float32", True), ("mixed_float16", False)])
-@every_kind
+@pytest.mark.parametrize(
+    ("kind", "dtype", "jit_compile"),
+    # XLA takes its time to compile a loop.
+    [
+        *((kind, "mixed_float16", False) for kind in KINDS),
+        *(
+            pytest.param(
+                kind, "float32", True, marks=() if kind == "monotonic" else pytest.mark.slow
+            )
+            for kind in KINDS
+        ),
+    ],
+)
 def test_it_trains_where_the_graph_knows_no_sizes(kind, dtype, jit_compile):
     import tensorflow as tf
 

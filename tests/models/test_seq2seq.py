@@ -7,7 +7,7 @@ import keras
 import numpy as np
 import pytest
 
-from tests.tools import PLAIN, attention_decoder, close, to_numpy
+from tests.tools import PLAIN, attention_decoder, close, slow_on_tensorflow, to_numpy
 from zoo import (
     BeamSearchDecoder,
     RecurrentDecoder,
@@ -41,8 +41,6 @@ MODELS = {
     "no_feeding": lambda: make(input_feeding=False),
     "bottleneck": plain,
 }
-# Where TensorFlow runs all variants of a test; other backends choose some of them themselves.
-slow_on_tensorflow = pytest.mark.slow if keras.backend.backend() == "tensorflow" else ()
 DIFFER_MOST = ("bahdanau", "bottleneck")
 every_model = pytest.mark.parametrize(
     "model",

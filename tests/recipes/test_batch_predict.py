@@ -25,11 +25,10 @@ def place(tmp_path_factory):
     return place
 
 
-@pytest.mark.parametrize("options", [["--json"], ["--n-best", "2"]], ids=str)
-def test_beam_says_what_predict_says(place, tmp_path, monkeypatch, capsys, options):
+def test_beam_says_what_predict_says(place, tmp_path, monkeypatch, capsys):
     pytest.importorskip("apache_beam", reason="apache-beam is not installed: the extra [beam]")
     monkeypatch.setattr(batch_predict, "SHARD_LINES", 128)  # several files for a.txt
-    output = tmp_path / "new" / "out"
+    output, options = tmp_path / "new" / "out", ["--json", "--n-best", "2"]
     # The one of Beam's local runners that never downloads another.
     arguments = ["--input", f"{place}/[ab].txt*", "--output", str(output), *options]
     arguments += ["--runner", "apache_beam.runners.portability.fn_api_runner.FnApiRunner"]

@@ -3,6 +3,7 @@
 import json
 import pathlib
 import pickle
+import shutil
 import subprocess
 import sys
 
@@ -188,11 +189,11 @@ def test_warm_up_requests_are_what_clients_send(folder):
     assert seen == {(name, size) for name in names for size in (1, 8)}
 
 
-def test_each_export_is_the_next_version(pipeline, tmp_path):
-    (tmp_path / "tiny" / "7").mkdir(parents=True)  # someone else's, and taken
-    assert export(pipeline, tmp_path / "tiny").name == "8"
-    assert export(pipeline, tmp_path / "tiny").name == "9"
-    assert SavedModel(tmp_path / "tiny").path.name == "9"
+def test_each_export_is_the_next_version(pipeline, folder, tmp_path):
+    shutil.copytree(folder, tmp_path / "tiny" / "8")
+    (tmp_path / "tiny" / "9").mkdir()  # someone else's, and taken
+    assert export(pipeline, tmp_path / "tiny").name == "10"  # which is no 1
+    assert SavedModel(tmp_path / "tiny").path.name == "10"
     assert SavedModel(tmp_path / "tiny" / "8").path.name == "8"
 
 

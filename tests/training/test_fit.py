@@ -78,10 +78,8 @@ def test_killed_and_started_again(data, whole, tmp_path):
     assert_same(tmp_path / "run", whole)
 
 
-@pytest.mark.parametrize(
-    ("number", "code"),
-    [pytest.param(signal.SIGINT, 130, marks=pytest.mark.slow), (signal.SIGTERM, 143)],
-)
+@pytest.mark.slow  # in this process both signals are tested below
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_asked_to_stop(data, whole, tmp_path, number, code):
     stopped, _, errors = stop(data, tmp_path / "run", number, epochs=0)
     assert stopped == code
