@@ -254,6 +254,22 @@ MISTAKES = {
         2,
         "`--words` needs pieces of words, which saved_models/tiny/1 does not read",
     ),
+    "perplexity": (
+        [
+            *("evaluate", "saved_models/tiny", "--source", "words.txt"),
+            *("--reference", "answers.txt", "--metric", "perplexity"),
+        ],
+        2,
+        "saved_models/tiny/1 is no language model: it has no perplexity",
+    ),
+    "language": (
+        [
+            *("evaluate", "saved_models/tiny", "--source", "words.txt"),
+            *("--reference", "answers.txt", "--comparable", "--language", "phonemes"),
+        ],
+        2,
+        "name one, as in --language de. Received: phonemes",
+    ),
     "ending": (
         ["plot", "saved_models/tiny", "word", "--output", "heat.doc"],
         1,

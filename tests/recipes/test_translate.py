@@ -156,6 +156,8 @@ def test_runs_are_exported_as_an_ensemble(runs, saved_models, folder, tmp_path):
     about = json.loads((moved / "zoo.json").read_text())
     assert about["scores"]["bleu"]["score"] > 99.9  # measured, as no training did
     assert len(about["training"]["members"]) == 2
+    assert about["config"]["data"] == about["data"]["name"] == "toy"  # a card names no folders
+    assert str(folder) not in (moved / "zoo.json").read_text()
     sizes = [
         (folder / "variables" / "variables.data-00000-of-00001").stat().st_size
         for folder in (moved, saved_models["bahdanau"], saved_models["transformer"])

@@ -78,6 +78,10 @@ def _links(saved_model, texts, answers, name):
     """For each text and its answer, the links between their words."""
     from zoo.evaluation.alignment import links_of
     from zoo.evaluation.words import are_of_spaces
+    from zoo.serving.saved_model import is_language_model
+
+    if is_language_model(saved_model):
+        raise UsageError(f"{saved_model} is a language model: it has no source to link words with")
 
     found, left_out = [], 0
     forced = forced_answers(saved_model, texts, answers, name)
@@ -94,8 +98,8 @@ def _links(saved_model, texts, answers, name):
     tell("")
     if left_out:
         print(
-            f"zoo: {left_out} lines have no links: {saved_model} splits their words otherwise than "
-            "spaces do",
+            f"zoo: {left_out} of {len(texts)} lines have no links: {saved_model} splits their "
+            "words otherwise than spaces do, or does not read them whole",
             file=sys.stderr,
         )
     return found

@@ -1,5 +1,6 @@
 import itertools
 import json
+import re
 from typing import Literal
 
 from zoo.commands.console import (
@@ -47,11 +48,11 @@ def evaluate(
         length_penalty: Another length penalty than the model was exported with.
     """
     from zoo.evaluation.metrics import comparable_bleu, evaluate
-    from zoo.serving.saved_model import find_version, read_about
+    from zoo.serving.saved_model import find_version, is_language_model
 
     options = {"beam_width": beam_width, "length_penalty": length_penalty}
     options = {name: value for name, value in options.items() if value is not None}
-    if read_about(saved_model)["pipeline"].get("class") == "LanguageModelPipeline":
+    if is_language_model(saved_model):
         if reference or comparable or language or options or set(metric) - {"perplexity"}:
             raise UsageError(
                 f"{find_version(saved_model)} is a language model: it has a perplexity on the text "
@@ -59,12 +60,17 @@ def evaluate(
             )
         print(json.dumps(_perplexity(saved_model, source), indent=1))
         return
+    if "perplexity" in metric:
+        raise UsageError(f"{find_version(saved_model)} is no language model: it has no perplexity")
     if not reference:
         raise UsageError("`zoo evaluate` needs right answers: --reference FILE. Received: none")
     model = open_model(saved_model)
     language = language or model.about.get("config", {}).get("target")
-    if comparable and not language:
-        raise UsageError(f"{model.path} does not say what language it writes: name a --language")
+    if comparable and not re.fullmatch("[a-z]{2,3}", language or ""):
+        raise UsageError(
+            f"{model.path} does not say what language it writes: name one, as in --language de. "
+            f"Received: {language}"
+        )
     metric = metric or (() if comparable else tuple(model.about.get("scores", {})))
     if not metric and not comparable:
         raise ValueError(f"{model.path} does not say what it was trained by: name a --metric")

@@ -29,6 +29,7 @@ def plot(
     from zoo.evaluation.image_map import plot_image_map
     from zoo.evaluation.words import START, merge_words
     from zoo.serving.offline import sources_of
+    from zoo.serving.saved_model import is_language_model
 
     model = open_model(saved_model)
     if "align" not in model.loaded.signatures:
@@ -47,6 +48,13 @@ def plot(
         raise ValueError(f"There is nothing to draw: {model.path} has no attention")
     if words and not any(token.startswith(START) for token in [*sources, *targets]):
         raise UsageError(f"`--words` needs pieces of words, which {model.path} does not read")
+    limit = model.about["pipeline"]["max_source_length"]
+    if model.input_name == "text" and not is_language_model(model.path) and len(sources) >= limit:
+        print(
+            f"zoo: the model reads {limit} tokens of a text at most. What this one has more is not "
+            "in the picture",
+            file=sys.stderr,
+        )
     drawn = merge_words(sources, targets, weights) if words else (sources, targets, weights)
     with warnings.catch_warnings(record=True) as notes:
         if model.input_name == "text":

@@ -43,7 +43,8 @@ def predict(
     Args:
         saved_model: saved_models/NAME, or a version's folder; for a server, the model's name.
         text: Texts, or files of images; without any, the lines of the standard input.
-        n_best: Answers to each, best first, in columns: the text, the score, the answer.
+        n_best: Answers to each, best first, in columns: the text, the score, the answer. A score is
+            a log-probability; a search divides it by its length penalty, and drawing does not.
         json: Prints a line of JSON for each text.
         server: Where to ask: grpc://HOST:PORT or http://HOST:PORT, of TF Serving or `zoo serve`.
         retry_for: Seconds for which to try again where the server is away or full.
@@ -51,11 +52,11 @@ def predict(
         output: File to write, which must not be there.
         resume: Goes on with the output of a run that was stopped or killed.
         batch_size: Texts that are searched at once; a server may limit it.
-        temperature: Draws --n-best answers at random: near 0 the probable ones, 1 as the model
-            thinks.
+        temperature: Draws --n-best answers at random, as any of these four options does: near 0 the
+            probable ones, 1, which it is by default, as the model thinks.
         top_k: Draws each token from so many of the most probable ones.
         top_p: Draws each token from the most probable ones that together have this probability.
-        seed: What is drawn with the same seed, for the same texts, is the same.
+        seed: Draws for the same texts the same each time.
     """
     from zoo.serving.offline import answer_lines, predict_windows, require_possible
 

@@ -1,3 +1,5 @@
+import sys
+
 import numpy as np
 
 from zoo.commands.console import (
@@ -9,12 +11,14 @@ from zoo.commands.console import (
 )
 from zoo.commands.forced import forced_answers
 
+NONE = -1e9  # for what has no log-probability; zoo.layers has it too, and TensorFlow with it
+
 
 def score(saved_model: SavedModelPath, /, *, source: Path, target: Path, json: bool = False):
     """Prints the log-probability of given answers, and which source token each token looked at.
 
-    A line is the log-probability, the target, and pairs of source and target positions from 0; all
-    weights are in the JSON.
+    A line is the log-probability, the target, and pairs of source and target positions from 0, of
+    a language model both in the text and its end together; all weights are in the JSON.
 
     Args:
         saved_model: saved_models/NAME, or a version's folder.
@@ -25,12 +29,21 @@ def score(saved_model: SavedModelPath, /, *, source: Path, target: Path, json: b
     lines = all_lines(source)
     targets = same_length(source, lines, target)
     answers = forced_answers(saved_model, lines, targets, target)
+    too_long = 0
     for line, answer, one in zip(lines, targets, answers, strict=True):
+        too_long += one.log_prob <= NONE
         if json:
             rounded = np.round(one.weights.astype("float64"), 4).tolist()
             about = {"text": line, "log_prob": one.log_prob, "target": answer}
             about |= {"source_tokens": one.source_tokens, "target_tokens": one.target_tokens}
             print_json({**about, "alignments": rounded})
         else:
-            looked = [f"{w.argmax()}-{j}" for j, w in enumerate(one.weights) if w.size]
+            # The first token of a text has nothing behind it to look at.
+            looked = [f"{w.argmax()}-{j}" for j, w in enumerate(one.weights) if w.any()]
             print(f"{one.log_prob:.4f}\t{answer}\t{' '.join(looked)}")
+    if too_long:
+        print(
+            f"zoo: -1e9 means an answer that is longer than {saved_model} may write. "
+            f"Received: {too_long} of {len(lines)}",
+            file=sys.stderr,
+        )

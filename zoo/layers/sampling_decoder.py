@@ -66,7 +66,7 @@ class SamplingDecoder(Search):
         self.temperature = checks.number(
             "temperature",
             temperature,
-            "a number above 0 (GreedyDecoder writes the most probable tokens)",
+            "a number above 0 (near it, or with top_k 1, the most probable tokens are written)",
             lambda x: x > 0,
         )
         self.top_k = checks.integer("top_k", top_k, 0)

@@ -47,7 +47,7 @@ def card(about, name, version, source="text", signatures=tuple(SIGNATURES)):
     if data:
         lines += ["## Data", ""]
         lines += [f"- {key.replace('_', ' ')}: {value}" for key, value in data.items()]
-        lines.append("")
+        lines += ["", "What is unlike these data, it may answer with nonsense.", ""]
     lines += [
         "## Use",
         "",

@@ -40,8 +40,9 @@ class LanguageModelPipeline(SearchPipeline):
         split_from: int, the rows from which on a batch is searched as two halves at the same time;
             0 is never, for a GPU.
 
-    Call arguments and results are those of `Pipeline`; scores are those of the whole texts, of what
-    was given too.
+    Call arguments and results are those of `Pipeline`; scores are those of all that was read and
+    written. Spaces at the end of a text are not read: what is written may make its last word
+    longer.
 
     Example:
 

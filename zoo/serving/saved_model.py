@@ -78,6 +78,10 @@ def read_graph(folder):
     raise ValueError(f"no graph has the tag 'serve', but {tags}: save it with tf.saved_model.save")
 
 
+def is_language_model(path):
+    return read_about(path)["pipeline"].get("class") == "LanguageModelPipeline"
+
+
 def identity(path):
     """The folder of a SavedModel's version, its name as NAME/VERSION, and a fingerprint."""
     path = find_version(path)

@@ -1,5 +1,6 @@
 import itertools
 import pathlib
+import re
 
 import tensorflow as tf
 
@@ -53,7 +54,16 @@ def export_runs(runs, output, search=None, float16=False, licence=None, report=l
         "data": about["data"] | ({"licence": licence} if licence else {}),
         "training": trainings[0] if len(trainings) == 1 else {"members": trainings},
     }
-    return export(pipeline, output, described, about["examples"], float16)
+    return export(pipeline, output, without_folders(described), about["examples"], float16)
+
+
+def without_folders(about):
+    """Strings of a dict, where an absolute path is its last part: a card is for everybody."""
+    if isinstance(about, dict):
+        return {key: without_folders(value) for key, value in about.items()}
+    if isinstance(about, (list, tuple)):
+        return [without_folders(value) for value in about]
+    return re.sub(r"(?<![\w./~-])/([^\s/:]+/)+", "", about) if isinstance(about, str) else about
 
 
 def best_pipeline(run):
