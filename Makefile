@@ -43,7 +43,7 @@ demo: install
 	@echo "      -e MODEL_NAME=pronounce tensorflow/serving              # serve it"
 
 test: install lint chromium
-	$(BIN)/pytest -q -n 3 --dist worksteal
+	$(BIN)/pytest -q -n 3 --dist loadgroup
 
 # The browser in which the page of `zoo serve` is tested: Debian's, installed where it is missing.
 CHROMIUM := /usr/bin/chromium

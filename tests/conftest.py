@@ -25,8 +25,16 @@ def _seed():
 VARIANTS = 1
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(config, items):
-    """Leaves out variants, evenly, on the other backends; of the kinds of decoder not as many."""
+    """What a file makes once, such as a trained model, is made by one worker.
+
+    On the other backends variants are left out, evenly; of the kinds of decoder not as many.
+    """
+    for item in items:
+        fixtures = item._fixtureinfo.name2fixturedefs.values()  # private, and nowhere else
+        if any(made[-1].scope == "module" for made in fixtures):
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
     if keras.backend.backend() == "tensorflow" or os.environ.get("ALL_VARIANTS"):
         return
     groups = {}

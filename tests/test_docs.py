@@ -59,7 +59,7 @@ EXAMPLES += [
 
 ROOT = pathlib.Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-SLOW = {"lecture.md"}  # it compares trainings
+SLOW = {"lecture.md", "training.md"}  # they have many trainings
 PUBLIC = {
     value
     for module in (zoo, *MODULES)

@@ -41,11 +41,10 @@ MODELS = {
     "no_feeding": lambda: make(input_feeding=False),
     "bottleneck": plain,
 }
-DIFFER_MOST = ("bahdanau", "bottleneck")
 every_model = pytest.mark.parametrize(
     "model",
     [
-        pytest.param(model, id=name, marks=() if name in DIFFER_MOST else slow_on_tensorflow)
+        pytest.param(model, id=name, marks=() if name == "bahdanau" else slow_on_tensorflow)
         for name, model in MODELS.items()
     ],
 )

@@ -16,7 +16,7 @@ from tensorflow_serving.apis import prediction_log_pb2
 import zoo
 from tests.serving.tools import tiny_pipeline
 from tests.tools import close, log_softmax
-from zoo.serving import Pipeline, SavedModel, export
+from zoo.serving import SavedModel, export
 
 WORDS = ["cab", "a", "decade", "", "bead", "fabled", "é", "facade"]
 
@@ -80,8 +80,9 @@ def test_it_answers_as_the_pipeline_in_a_process_without_the_zoo(pipeline, tmp_p
     close(score["log_prob"][4:], texts["scores"][4:, 1], 1e-4)
 
 
-def test_weights_of_float16_take_half_the_space(pipeline, folder, tmp_path):
-    about = {"recipe": "tiny"}
+def test_weights_of_float16_take_half_the_space(folder, tmp_path):
+    """And settings of search survive."""
+    about, pipeline = {"recipe": "tiny"}, tiny_pipeline(length_penalty=0.6, min_length=3)
     made = export(pipeline, tmp_path / "here" / "tiny", about, WORDS, float16=True)
     moved = made.parents[1].rename(tmp_path / "elsewhere") / "tiny" / "1"
     data = "variables/variables.data-00000-of-00001"
@@ -97,7 +98,10 @@ def test_weights_of_float16_take_half_the_space(pipeline, folder, tmp_path):
     for ours, theirs in zip(loaded.model.weights, pipeline.model.weights, strict=True):
         assert ours.dtype == "float32"
         np.testing.assert_array_equal(ours.numpy(), theirs.numpy().astype("float16"))
-    close(loaded(WORDS)["scores"], answer["scores"], 1e-4)
+    said = loaded(WORDS)
+    close(said["scores"], answer["scores"], 1e-4)
+    assert loaded.default_search.length_penalty == 0.6
+    assert all(len(t.decode().split()) >= 2 for t in said["texts"].numpy()[0])
     # The model itself has changed in nothing.
     assert pipeline(WORDS)["scores"].numpy().tolist() == texts["scores"].numpy().tolist()
     assert "float16" in (moved / "README.md").read_text()
@@ -294,11 +298,3 @@ def test_what_is_no_saved_model_is_told(tmp_path):
         zoo.load(tmp_path)
     with pytest.raises(FileNotFoundError, match="zoo list"):
         SavedModel(pathlib.Path(tmp_path) / "nothing")
-
-
-def test_settings_of_search_survive(tmp_path):
-    pipeline = tiny_pipeline(length_penalty=0.6, min_length=3)
-    loaded = zoo.load(export(pipeline, tmp_path / "tiny"))
-    assert isinstance(loaded, Pipeline)
-    assert loaded.default_search.length_penalty == 0.6
-    assert all(len(t.decode().split()) >= 2 for t in loaded(["cab"])["texts"].numpy().ravel())
