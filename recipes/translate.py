@@ -76,7 +76,7 @@ class Config(GuidedSettings):
     learning_rate: float = 2e-3
     warmup_steps: int = 1000
     average: int = 10
-    of_training = ("source", "target", "subword_sampling")
+    of_training = ("source", "target", "subword_sampling", "tokenizers_from")
 
     def validate(self):
         super().validate()

@@ -27,14 +27,15 @@ VARIANTS = 1
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(config, items):
-    """What a file makes once, such as a trained model, is made by one worker.
+    """What a file or a folder makes once, such as a trained model, is made by one worker.
 
     On the other backends variants are left out, evenly; of the kinds of decoder not as many.
     """
     for item in items:
-        fixtures = item._fixtureinfo.name2fixturedefs.values()  # private, and nowhere else
-        if any(made[-1].scope == "module" for made in fixtures):
-            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+        fixtures = [made[-1] for made in item._fixtureinfo.name2fixturedefs.values()]  # private
+        shared = [made.baseid for made in fixtures if made.scope in ("module", "session")]
+        if ours := [place for place in shared if place.startswith("tests/")]:
+            item.add_marker(pytest.mark.xdist_group(min(ours)))  # a folder before its files
     if keras.backend.backend() == "tensorflow" or os.environ.get("ALL_VARIANTS"):
         return
     groups = {}

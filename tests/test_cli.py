@@ -123,8 +123,14 @@ def test_score_is_the_score_of_predict(place, zoo_here):
     rows = [row.split("\t") for row in zoo_here(place, *arguments).splitlines()]
     assert [float(row[0]) for row in rows] == pytest.approx([float(s) for s in scores], abs=2e-4)
     assert [row[1] for row in rows] == list(texts)
+    pairs = [row[2] for row in rows]
     rows = [json.loads(row) for row in zoo_here(place, *arguments, "--json").splitlines()]
-    for row, text in zip(rows, texts, strict=True):
+    for row, text, looked in zip(rows, texts, pairs, strict=True):
+        places = [pair.split("-") for pair in looked.split()]
+        assert [int(j) for _, j in places] == list(range(len(text.split())))
+        for i, j in places:
+            weights = row["alignments"][int(j)]
+            assert weights[int(i)] >= max(weights) - 1e-3
         assert row["target_tokens"] == text.split()
         assert row["source_tokens"] == list(word)
         assert [sum(weights) for weights in row["alignments"]] == pytest.approx(
@@ -268,7 +274,7 @@ MISTAKES = {
             *("--reference", "answers.txt", "--comparable", "--language", "phonemes"),
         ],
         2,
-        "name one, as in --language de. Received: phonemes",
+        "as in --language de. Received: phonemes",
     ),
     "ending": (
         ["plot", "saved_models/tiny", "word", "--output", "heat.doc"],

@@ -28,7 +28,7 @@ def place(tmp_path_factory):
 def test_beam_says_what_predict_says(place, tmp_path, monkeypatch, capsys):
     pytest.importorskip("apache_beam", reason="apache-beam is not installed: the extra [beam]")
     monkeypatch.setattr(batch_predict, "SHARD_LINES", 128)  # several files for a.txt
-    output, options = tmp_path / "new" / "out", ["--json", "--n-best", "2"]
+    output, options = tmp_path / "new" / "out", ["--n-best", "2"]
     # The one of Beam's local runners that never downloads another.
     arguments = ["--input", f"{place}/[ab].txt*", "--output", str(output), *options]
     arguments += ["--runner", "apache_beam.runners.portability.fn_api_runner.FnApiRunner"]

@@ -80,8 +80,7 @@ def test_it_answers_as_the_pipeline_in_a_process_without_the_zoo(pipeline, tmp_p
     close(score["log_prob"][4:], texts["scores"][4:, 1], 1e-4)
 
 
-def test_weights_of_float16_take_half_the_space(folder, tmp_path):
-    """And settings of search survive."""
+def test_weights_of_float16_take_half_the_space_and_settings_of_search_survive(folder, tmp_path):
     about, pipeline = {"recipe": "tiny"}, tiny_pipeline(length_penalty=0.6, min_length=3)
     made = export(pipeline, tmp_path / "here" / "tiny", about, WORDS, float16=True)
     moved = made.parents[1].rename(tmp_path / "elsewhere") / "tiny" / "1"
@@ -196,7 +195,7 @@ def test_warm_up_requests_are_what_clients_send(folder):
 def test_each_export_is_the_next_version(pipeline, folder, tmp_path):
     shutil.copytree(folder, tmp_path / "tiny" / "8")
     (tmp_path / "tiny" / "9").mkdir()  # someone else's, and taken
-    assert export(pipeline, tmp_path / "tiny").name == "10"  # which is no 1
+    assert export(pipeline, tmp_path / "tiny").name == "10"  # by numbers: after 9, not after 1
     assert SavedModel(tmp_path / "tiny").path.name == "10"
     assert SavedModel(tmp_path / "tiny" / "8").path.name == "8"
 

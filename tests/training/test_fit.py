@@ -78,8 +78,11 @@ def test_killed_and_started_again(data, whole, tmp_path):
     assert_same(tmp_path / "run", whole)
 
 
-@pytest.mark.slow  # in this process both signals are tested below
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+SIGNALS = [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "code"), SIGNALS)
 def test_asked_to_stop(data, whole, tmp_path, number, code):
     stopped, _, errors = stop(data, tmp_path / "run", number, epochs=0)
     assert stopped == code
@@ -89,20 +92,21 @@ def test_asked_to_stop(data, whole, tmp_path, number, code):
     assert_same(tmp_path / "run", whole)
 
 
-def test_ctrl_c_ends_it_within_seconds(data, tmp_path, zoo_here):
-    """In this process; what follows on it is what follows on SIGTERM."""
+@pytest.mark.parametrize(("number", "code"), SIGNALS)
+def test_it_ends_within_seconds(data, tmp_path, zoo_here, number, code):
+    """In this process."""
     run, sent = tmp_path / "run", []
 
     def interrupt():
         while not Checkpoints(run).states():
             time.sleep(0.01)
         sent.append(time.monotonic())
-        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), number)
 
     threading.Thread(target=interrupt, daemon=True).start()
     done = zoo_here(*train_command(data, run), "--epochs", 99)
     assert time.monotonic() - sent[0] < 10
-    assert done.returncode == 130
+    assert done.returncode == code
     assert done.stderr == f"zoo: Stopped. The same command goes on with {run}\n"
     assert read(run, "state")[1]["epoch"] < 99
 

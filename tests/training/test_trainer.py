@@ -118,7 +118,7 @@ def test_gradients_are_clipped_together():
     close(moments[1e-3] / 1e-3, direction, 1e-3)
 
 
-@pytest.mark.parametrize("jit", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("jit", [False, True])
 def test_adam_moves_as_that_of_keras(jit):
     schedule = keras.optimizers.schedules.PolynomialDecay(0.01, 5, 0.001)
     start = np.random.RandomState(0).normal(size=(7, 3)).astype("float32")
@@ -178,7 +178,7 @@ def test_losses_in_float16_are_scaled_so_that_small_gradients_count():
     assert {tf.as_dtype(v.dtype) for v in model.weights} == {tf.float32}
 
 
-@pytest.mark.parametrize("jit", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("jit", [False, True])
 def test_a_step_that_is_no_number_changes_nothing_and_is_counted(jit):
     one = trainer(jit=jit)
     one.step(BATCH)

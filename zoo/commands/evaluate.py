@@ -66,9 +66,9 @@ def evaluate(
         raise UsageError("`zoo evaluate` needs right answers: --reference FILE. Received: none")
     model = open_model(saved_model)
     language = language or model.about.get("config", {}).get("target")
-    if comparable and not re.fullmatch("[a-z]{2,3}", language or ""):
+    if comparable and not re.fullmatch(r"[A-Za-z]{2,3}([-_]\w+)?", language or ""):
         raise UsageError(
-            f"{model.path} does not say what language it writes: name one, as in --language de. "
+            "`--comparable` needs the code of the language that is written, as in --language de. "
             f"Received: {language}"
         )
     metric = metric or (() if comparable else tuple(model.about.get("scores", {})))

@@ -51,8 +51,7 @@ def plot(
     limit = model.about["pipeline"]["max_source_length"]
     if model.input_name == "text" and not is_language_model(model.path) and len(sources) >= limit:
         print(
-            f"zoo: the model reads {limit} tokens of a text at most. What this one has more is not "
-            "in the picture",
+            f"zoo: the model reads {limit} tokens of a text, and the picture ends there",
             file=sys.stderr,
         )
     drawn = merge_words(sources, targets, weights) if words else (sources, targets, weights)

@@ -56,7 +56,7 @@ def predict(
             probable ones, 1, which it is by default, as the model thinks.
         top_k: Draws each token from so many of the most probable ones.
         top_p: Draws each token from the most probable ones that together have this probability.
-        seed: Draws for the same texts the same each time.
+        seed: With the same seed the same is drawn for the same texts.
     """
     from zoo.serving.offline import answer_lines, predict_windows, require_possible
 

@@ -17,8 +17,9 @@ NONE = -1e9  # for what has no log-probability; zoo.layers has it too, and Tenso
 def score(saved_model: SavedModelPath, /, *, source: Path, target: Path, json: bool = False):
     """Prints the log-probability of given answers, and which source token each token looked at.
 
-    A line is the log-probability, the target, and pairs of source and target positions from 0, of
-    a language model both in the text and its end together; all weights are in the JSON.
+    A line is the log-probability, the target, and pairs of source and target positions from 0; all
+    weights are in the JSON. Of a language model both are tokens of the whole line, and the source's
+    0 is the end of the line before.
 
     Args:
         saved_model: saved_models/NAME, or a version's folder.
@@ -38,12 +39,12 @@ def score(saved_model: SavedModelPath, /, *, source: Path, target: Path, json: b
             about |= {"source_tokens": one.source_tokens, "target_tokens": one.target_tokens}
             print_json({**about, "alignments": rounded})
         else:
-            # The first token of a text has nothing behind it to look at.
+            # The first token of a line has nothing before it to look at.
             looked = [f"{w.argmax()}-{j}" for j, w in enumerate(one.weights) if w.any()]
             print(f"{one.log_prob:.4f}\t{answer}\t{' '.join(looked)}")
     if too_long:
         print(
-            f"zoo: -1e9 means an answer that is longer than {saved_model} may write. "
+            f"zoo: {NONE:.4f} is told of answers that are longer than {saved_model} may write. "
             f"Received: {too_long} of {len(lines)}",
             file=sys.stderr,
         )

@@ -47,7 +47,8 @@ def card(about, name, version, source="text", signatures=tuple(SIGNATURES)):
     if data:
         lines += ["## Data", ""]
         lines += [f"- {key.replace('_', ' ')}: {value}" for key, value in data.items()]
-        lines += ["", "What is unlike these data, it may answer with nonsense.", ""]
+        kind = "text" if source == "text" else "picture"
+        lines += ["", f"To a {kind} that is unlike these it may answer nonsense.", ""]
     lines += [
         "## Use",
         "",

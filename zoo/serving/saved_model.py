@@ -79,6 +79,7 @@ def read_graph(folder):
 
 
 def is_language_model(path):
+    """Whether a SavedModel goes on with a text, instead of answering it."""
     return read_about(path)["pipeline"].get("class") == "LanguageModelPipeline"
 
 

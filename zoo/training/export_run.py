@@ -46,24 +46,23 @@ def export_runs(runs, output, search=None, float16=False, licence=None, report=l
         dev = read_json(runs[0] / "dev.json")
         report(f"scoring {len(dev['sources'])} dev examples")
         scores = pipeline.scores(dev["sources"], dev["targets"], list(scores))
+    config = {name: without_folders(value) for name, value in about["config"].items()}
+    data = about["data"] | {"name": without_folders(about["data"]["name"])}
     described = {
         "task": about["task"],
         "recipe": about["recipe"],
-        "config": about["config"],
+        "config": config,
         "scores": scores,
-        "data": about["data"] | ({"licence": licence} if licence else {}),
+        "data": data | ({"licence": licence} if licence else {}),
         "training": trainings[0] if len(trainings) == 1 else {"members": trainings},
     }
-    return export(pipeline, output, without_folders(described), about["examples"], float16)
+    return export(pipeline, output, described, about["examples"], float16)
 
 
-def without_folders(about):
-    """Strings of a dict, where an absolute path is its last part: a card is for everybody."""
-    if isinstance(about, dict):
-        return {key: without_folders(value) for key, value in about.items()}
-    if isinstance(about, (list, tuple)):
-        return [without_folders(value) for value in about]
-    return re.sub(r"(?<![\w./~-])/([^\s/:]+/)+", "", about) if isinstance(about, str) else about
+def without_folders(value):
+    """Text in which an absolute path is its last part, as a card is for everybody; or no text."""
+    absolute = r"(?<![\w./~-])/(?!/)(?:[^\s/:]+/+)+(?=[^\s/])"
+    return re.sub(absolute, "", value) if isinstance(value, str) else value
 
 
 def best_pipeline(run):
@@ -132,7 +131,7 @@ def _member(path):
     checkpoints = Checkpoints(path)
     (_, best), (_, reached) = checkpoints.read("best"), checkpoints.read_state()
     training = {
-        "command": about["command"],
+        "command": without_folders(about["command"]),
         "seed": about["config"]["seed"],
         "parameters": pipeline.model.count_params(),
         "best_epoch": f"{best['epoch']} of {reached['epoch']}",
