@@ -78,9 +78,9 @@ def _links(saved_model, texts, answers, name):
     """For each text and its answer, the links between their words."""
     from zoo.evaluation.alignment import links_of
     from zoo.evaluation.words import are_of_spaces
-    from zoo.serving.saved_model import is_language_model
+    from zoo.serving.saved_model import is_language_model, read_about
 
-    if is_language_model(saved_model):
+    if is_language_model(read_about(saved_model)):
         raise UsageError(f"{saved_model} is a language model: it has no source to link words with")
 
     found, left_out = [], 0

@@ -48,11 +48,11 @@ def evaluate(
         length_penalty: Another length penalty than the model was exported with.
     """
     from zoo.evaluation.metrics import comparable_bleu, evaluate
-    from zoo.serving.saved_model import find_version, is_language_model
+    from zoo.serving.saved_model import find_version, is_language_model, read_about
 
     options = {"beam_width": beam_width, "length_penalty": length_penalty}
     options = {name: value for name, value in options.items() if value is not None}
-    if is_language_model(saved_model):
+    if is_language_model(read_about(saved_model)):
         if reference or comparable or language or options or set(metric) - {"perplexity"}:
             raise UsageError(
                 f"{find_version(saved_model)} is a language model: it has a perplexity on the text "

@@ -49,7 +49,7 @@ def plot(
     if words and not any(token.startswith(START) for token in [*sources, *targets]):
         raise UsageError(f"`--words` needs pieces of words, which {model.path} does not read")
     limit = model.about["pipeline"]["max_source_length"]
-    if model.input_name == "text" and not is_language_model(model.path) and len(sources) >= limit:
+    if model.input_name == "text" and not is_language_model(model.about) and len(sources) >= limit:
         print(
             f"zoo: the model reads {limit} tokens of a text, and the picture ends there",
             file=sys.stderr,

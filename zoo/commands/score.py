@@ -11,8 +11,6 @@ from zoo.commands.console import (
 )
 from zoo.commands.forced import forced_answers
 
-NONE = -1e9  # for what has no log-probability; zoo.layers has it too, and TensorFlow with it
-
 
 def score(saved_model: SavedModelPath, /, *, source: Path, target: Path, json: bool = False):
     """Prints the log-probability of given answers, and which source token each token looked at.
@@ -29,6 +27,8 @@ def score(saved_model: SavedModelPath, /, *, source: Path, target: Path, json: b
     """
     lines = all_lines(source)
     targets = same_length(source, lines, target)
+    from zoo.layers.hypotheses import NONE  # TensorFlow comes with it, after what is quick to check
+
     answers = forced_answers(saved_model, lines, targets, target)
     too_long = 0
     for line, answer, one in zip(lines, targets, answers, strict=True):

@@ -78,9 +78,9 @@ def read_graph(folder):
     raise ValueError(f"no graph has the tag 'serve', but {tags}: save it with tf.saved_model.save")
 
 
-def is_language_model(path):
-    """Whether a SavedModel goes on with a text, instead of answering it."""
-    return read_about(path)["pipeline"].get("class") == "LanguageModelPipeline"
+def is_language_model(about):
+    """Whether a SavedModel, by its zoo.json, goes on with a text instead of answering it."""
+    return about["pipeline"].get("class") == "LanguageModelPipeline"
 
 
 def identity(path):
