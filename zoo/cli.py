@@ -1,10 +1,13 @@
 """Attention-based sequence-to-sequence models: train them, export them, try them."""
 
+import contextlib
 import functools
 import importlib.util
+import io
 import logging
 import os
 import pathlib
+import re
 import sys
 import traceback
 
@@ -66,7 +69,7 @@ def main(recipe=None):
         is_errno = isinstance(error, OSError) and error.strerror and error.filename
         message = f"{error.filename}: {error.strerror}" if is_errno else error
         print(f"zoo: {message}", file=sys.stderr)
-        sys.exit(getattr(error, "exit_code", 1))
+        sys.exit(_exit_code(error))
 
 
 def _run(recipe):
@@ -79,7 +82,7 @@ def _run(recipe):
         for name, module in recipes.items():
             train.command(module.Config, name=name)
         named = sys.argv[2] if sys.argv[1:2] == ["train"] and len(sys.argv) > 2 else "-"
-        if not named.startswith("-") and named not in recipes:
+        if not named.startswith("-") and named.replace("-", "_") not in recipes:
             raise UsageError(f"There is no recipe {named}. There is: {', '.join(recipes)}")
         app.command(train, name="train", help="Trains a recipe, or goes on with a run.")
 
@@ -97,7 +100,8 @@ def _run(recipe):
     for name, command in COMMANDS.items():
         app.command(_deferred(command), name=name)
 
-    parsed = app.cli(prog="zoo", description=__doc__, config=(tyro.conf.FlagCreatePairsOff,))
+    with _mistakes_in_a_line():
+        parsed = app.cli(prog="zoo", description=__doc__, config=(tyro.conf.FlagCreatePairsOff,))
     if isinstance(parsed, functools.partial):
         if parsed.func not in AT_ONCE:
             load_library()
@@ -111,7 +115,8 @@ def _run(recipe):
     stored = stored_config(type(parsed), parsed.output)
     if stored:
         options = sys.argv[3:] if recipe is None else sys.argv[2:]
-        parsed = tyro.cli(type(parsed), args=options, default=stored)
+        with _mistakes_in_a_line():
+            parsed = tyro.cli(type(parsed), args=options, default=stored)
     else:
         parsed = with_model_of(parsed)  # before the recipe reads its data as the model wants it
     if not parsed.jit:  # XLA shares an operation among threads
@@ -130,9 +135,39 @@ def _deferred(command):
     return parse
 
 
+@contextlib.contextmanager
+def _mistakes_in_a_line():
+    """What tyro says of a mistake, in a box of several parts, becomes the line of an error."""
+    written = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(written):
+            yield
+    except SystemExit as end:
+        if not end.code:  # help was asked for
+            raise
+        # A title, parts between rules, and around them lines or, for terminals without, spaces.
+        text = re.sub(r"\x1b\[[0-9;]*m|[│╭╮╰╯]", "", written.getvalue())
+        _, *parts = (" ".join(part.split()) for part in re.split(r"[─-]{3,}", text))
+        told = [part.rstrip(".") for part in parts if part and "helptext:" not in part]
+        raise UsageError(". ".join(told)) from None
+    else:
+        sys.stderr.write(written.getvalue())
+
+
 def _is_for_the_user(error):
     """Whether an error is a message that the zoo wrote, or the system's about a file."""
-    last = traceback.extract_tb(error.__traceback__)[-1].filename
-    is_ours = any(pathlib.Path(last).is_relative_to(folder) for folder in (HERE, RECIPES))
+    origin = pathlib.Path(_origin(error))
+    is_ours = any(origin.is_relative_to(folder) for folder in (HERE, RECIPES))
     is_message = isinstance(error, ValueError) or hasattr(error, "exit_code")
     return isinstance(error, OSError) or (is_ours and is_message)
+
+
+def _exit_code(error):
+    """2 where the command was used wrongly, such as with a value that a layer refuses; else 1."""
+    by_layer = pathlib.Path(_origin(error)).is_relative_to(HERE / "layers")
+    return getattr(error, "exit_code", 2 if by_layer else 1)
+
+
+def _origin(error):
+    """The file whose code raised an error."""
+    return traceback.extract_tb(error.__traceback__)[-1].filename

@@ -1,5 +1,7 @@
 import gzip
+import http.server
 import pathlib
+import threading
 
 import pytest
 import tensorflow_datasets as tfds
@@ -49,6 +51,35 @@ def test_multi30k_without_a_network(tmp_path, monkeypatch):
     monkeypatch.setattr(downloader, "MAX_RETRIES", 0)  # it would try for minutes
     with pytest.raises(ConnectionError, match="localhost:9.* cannot be reached. Give a folder"):
         load_examples("multi30k", "train", cache=tmp_path)
+
+
+def test_a_download_that_is_refused(tmp_path, monkeypatch):
+    """By a server that has nothing, for a data set of tensorflow-datasets."""
+    server = http.server.HTTPServer(("localhost", 0), http.server.BaseHTTPRequestHandler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    address = f"http://localhost:{server.server_port}/task1/raw"
+    monkeypatch.setattr(Multi30k, "ADDRESS", address)
+    monkeypatch.setattr(downloader, "MAX_RETRIES", 0)
+    monkeypatch.setattr(tfds, "builder", lambda name, data_dir: Multi30k(data_dir=data_dir))
+    with pytest.raises(ConnectionError, match="tfds:captions cannot be downloaded: .*501"):
+        load_examples("tfds:captions", "train", cache=tmp_path)
+    server.shutdown()
+
+
+def test_a_file_of_tabs(tmp_path):
+    """Alone it is there to train on; one that is named train.tsv stands for its folder."""
+    for name, text in {"train.tsv": "a dog\tein Hund\n", "dev.tsv": "a cat\teine Katze\n"}.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "more.tsv.gz").write_bytes(gzip.compress(b"a cow\teine Kuh\tdie Kuh\n"))
+    read = {"cache": tmp_path / "cache"}
+    assert load_examples(tmp_path / "more.tsv.gz", "train", **read).targets == [
+        ["eine Kuh", "die Kuh"]
+    ]
+    with pytest.raises(FileNotFoundError, match="should hold files for validation too"):
+        load_examples(tmp_path / "more.tsv.gz", "validation", **read)
+    assert load_examples(tmp_path / "train.tsv", "validation", **read).sources == ["a cat"]
+    with pytest.raises(FileNotFoundError, match="a .tsv, .*none.tsv, which is no folder"):
+        load_examples(tmp_path / "none.tsv", "train", **read)
 
 
 def test_the_dictionary():

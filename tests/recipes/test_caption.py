@@ -64,10 +64,13 @@ def test_it_learns_and_says_how(place):
     assert "`image_bytes` to `text`" in card
 
 
-def test_files_are_what_the_commands_take(place, zoo_here):
+def test_files_are_what_the_commands_take(place, zoo_here, monkeypatch, capsys):
     files = lines_of(place / "images/images.txt")
     (place / "none.png").write_bytes(b"this is no image")
     said = zoo_here("predict", "saved_models/scenes", *files[:3], "none.png").splitlines()
+    arguments = ["predict", "saved_models/scenes", "none.png"]
+    told = run_zoo_here(monkeypatch, capsys, place, arguments).stderr
+    assert told == "zoo: none.png is no PNG, JPEG, GIF or BMP: its answer is empty\n"
     model = SavedModel(place / "saved_models/scenes")
     images = [pathlib.Path(name).read_bytes() for name in files[:3]]
     answers = model("serving_default", image_bytes=[*images, b""])

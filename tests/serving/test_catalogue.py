@@ -21,6 +21,7 @@ def test_the_table_in_the_readme_is_up_to_date():
 
 def test_a_row_for_each_model(tmp_path):
     training = {"time": "1:02:03 for all epochs, scoring included", "machine": "a toaster"}
+    more = "translate --init-from models/old/2 --epochs 3"
     about = {
         "task": "Translation: a sentence in one language, the same in another.",
         "config": {"source": "en", "target": "de", "model": "transformer"},
@@ -29,7 +30,7 @@ def test_a_row_for_each_model(tmp_path):
             "chrf": {"score": 65.0, "signature": "nrefs:1|case:mixed|nc:6|space:no|version:2.6.0"},
         },
         "data": {"name": "multi30k:/home/me/multi30k"},
-        "training": {"members": [training, training]},
+        "training": {"members": [training, {**training, "command": f"zoo train {more}"}]},
     }
     folder = export(tiny_pipeline(), tmp_path / "models" / "two", about)
     size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
@@ -47,7 +48,7 @@ def test_a_row_for_each_model(tmp_path):
         r"bleu 41.12 `#:1\|c:mixed\|tok:13a\|v:2.6.0`"
         r"<br>chrf 65.00 `#:1\|c:mixed\|nc:6\|s:no\|v:2.6.0`",
         f"{size / 1e6:.1f} MB",
-        "1:02:03 on a toaster<br>1:02:03 on a toaster",
+        "1:02:03 on a toaster<br>1:02:03 on a toaster, from old/2 on",
     ]
     assert two == f"| {' | '.join(cells)} |"
 

@@ -85,21 +85,28 @@ class CmuDict(PairsBuilder):
 class ParallelCorpus(PairsBuilder, skip_registration=True):
     """A folder of files of one's own: train.tsv, or train.SOURCE and train.TARGET, and so on.
 
-    Or train.jsonl, where an object on each line has the texts under the keys SOURCE and TARGET.
+    Or train.jsonl, where an object on each line has the texts under the keys SOURCE and TARGET. Or
+    one file, NAME.tsv, to train on; train.tsv stands for its folder.
     """
 
     name = "parallel_corpus"
 
     def __init__(self, folder, source=None, target=None, most_characters=None, **kwargs):
-        self.folder = folder
-        self.files = find_splits(pathlib.Path(folder), source, target)
+        path = pathlib.Path(folder)
+        self.folder = path.parent if is_tsv(path) else path
+        if path == self.folder:
+            self.files = find_splits(path, source, target)
+        elif path.name.startswith("train.tsv"):
+            self.files = find_splits(self.folder)
+        else:
+            self.files = {"train": [path]}
         reading = {}  # beside the files, what decides what is read of them
         if most_characters:
             reading["most_characters"] = self.most_characters = most_characters
         if any(JSON_LINES in path.suffixes for paths in self.files.values() for path in paths):
             reading["keys"] = source, target
             self._fields = json_fields(source, target)
-        config = config_of(pathlib.Path(folder).resolve().name, self.files, reading)
+        config = config_of(path.resolve().name, self.files, reading)
         super().__init__(config=config, **kwargs)
 
     def _info(self):
@@ -140,6 +147,12 @@ class Multi30k(PairsBuilder):
             for split, file in self.FILES.items()
         }
         return self.files or dl_manager.download(addresses)
+
+
+def is_tsv(path):
+    """Whether a path is a file of lines with tabs, by its name; also with .gz behind."""
+    path = pathlib.Path(path)
+    return path.name.removesuffix(".gz").endswith(".tsv") and path.is_file()
 
 
 def config_of(name, files, reading=None):

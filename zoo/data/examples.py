@@ -1,12 +1,14 @@
 import contextlib
 import pathlib
+import sys
 from typing import NamedTuple
 
 import tensorflow_datasets as tfds
 
-from zoo.data.builders import CmuDict, Multi30k, ParallelCorpus
+from zoo.data.builders import CmuDict, Multi30k, ParallelCorpus, is_tsv
 from zoo.data.packed import untuned
 from zoo.data.pairs import SPLIT_NAMES, Report
+from zoo.errors import first_line
 
 
 class Examples(NamedTuple):
@@ -28,8 +30,8 @@ def load_examples(data, split, source=None, target=None, cache=None, most_charac
 
     Arguments:
         data: "cmu_dict", which the zoo ships; "multi30k", which it downloads, or "multi30k:FOLDER";
-            a folder of files (see `ParallelCorpus`); or "tfds:NAME", any data set of
-            tensorflow-datasets with two texts an example.
+            a folder of files, or a .tsv to train on (see `ParallelCorpus`); or "tfds:NAME", any
+            data set of tensorflow-datasets with two texts an example.
         split: "train", "validation" or "test".
         source, target: the endings of the files in a folder, the keys in its files of JSON lines,
             or the features of a "tfds:" set (by default its supervised keys).
@@ -55,11 +57,11 @@ def load_examples(data, split, source=None, target=None, cache=None, most_charac
         builder = Multi30k(source, target, folder, data_dir=cache)
     elif data.startswith("tfds:"):
         return _load_tfds(data.removeprefix("tfds:"), split, source, target, cache)
-    elif pathlib.Path(data).is_dir():
+    elif pathlib.Path(data).is_dir() or is_tsv(data):
         builder = ParallelCorpus(data, source, target, most_characters, data_dir=cache)
     else:
         raise FileNotFoundError(
-            "`data` must be a folder, 'cmu_dict', 'multi30k' or 'tfds:NAME'. "
+            "`data` must be a folder, a .tsv, 'cmu_dict', 'multi30k' or 'tfds:NAME'. "
             f"Received: {data}, which is no folder"
         )
     return read_split(builder, split)
@@ -84,11 +86,14 @@ def read_split(builder, split):
 
 def prepare(builder):
     """Prepares a data set where it is not prepared yet."""
+    is_away = isinstance(builder, Multi30k) and not builder.folder
+    if is_away and not builder.data_path.exists():
+        print(f"downloading {builder.ADDRESS}", file=sys.stderr, flush=True)
     try:
         with contextlib.redirect_stdout(None):  # it would speak of a download
             _prepare_or_take(builder)
     except (OSError, tfds.download.DownloadError) as error:
-        if not isinstance(builder, Multi30k) or builder.folder:
+        if not is_away:
             raise
         wanted = [f"{builder.FILES['train']}.{language}.gz" for language in builder.languages]
         raise ConnectionError(
@@ -122,7 +127,13 @@ def open_tfds(name, split, cache=None):
             "`data` must name a data set of tensorflow-datasets. "
             f"Received: tfds:{name}, which it does not know"
         ) from error
-    _prepare_or_take(builder)
+    try:
+        _prepare_or_take(builder)
+    except tfds.download.DownloadError as error:
+        raise ConnectionError(
+            f"tfds:{name} cannot be downloaded: {first_line(error)}. Prepare it where it can be, "
+            f"and copy it to {builder.data_dir}, or give a folder"
+        ) from error
     names = [name for name in SPLIT_NAMES.get(split, ()) if name in builder.info.splits]
     split = names[0] if names else split
     require_split(builder, split)

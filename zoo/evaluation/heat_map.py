@@ -7,6 +7,7 @@ from matplotlib import font_manager
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure  # without pyplot: no window, no global state
 
+from zoo.errors import UsageError
 from zoo.evaluation.words import START, checked_weights
 
 # White is nothing, so that the picture prints.
@@ -74,7 +75,7 @@ def require_ending(path):
     """Raises an error unless matplotlib knows what the ending of a path says."""
     endings = Figure().canvas.get_supported_filetypes()
     if pathlib.Path(path).suffix.removeprefix(".").lower() not in endings:
-        raise ValueError(
+        raise UsageError(
             f"`path` must end in one of {', '.join(sorted(endings))}. Received: {path}"
         )
 

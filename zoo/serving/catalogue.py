@@ -1,6 +1,7 @@
 """What SavedModels say of themselves, as a table for people."""
 
 import pathlib
+import re
 
 from zoo.serving.saved_model import find_version, read_about, versions
 
@@ -81,4 +82,6 @@ def _model(about):
 
 
 def _training(one):
-    return f"{one['time'].split()[0]} on {one['machine']}"
+    after = re.search(r"--init-from (\S+)", one.get("command", ""))
+    place = "/".join(pathlib.Path(after[1]).parts[-2:]) if after else ""
+    return f"{one['time'].split()[0]} on {one['machine']}" + (f", from {place} on" if place else "")

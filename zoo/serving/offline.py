@@ -6,6 +6,7 @@ import itertools
 import json
 import pathlib
 import re
+import sys
 
 from zoo.errors import UsageError
 from zoo.layers.hypotheses import NONE
@@ -13,6 +14,8 @@ from zoo.serving.strings import to_bytes
 
 # Windows grow: the first answers are there at once, and later there are many lines to sort.
 FIRST_WINDOW, LARGEST_WINDOW = 64, 4096
+# How the files of images begin that TensorFlow reads.
+IMAGES = (b"\x89PNG\r\n", b"\xff\xd8\xff", b"GIF8", b"BM")
 
 
 def predict_lines(model, lines, batch_size=64, in_flight=1):
@@ -113,7 +116,11 @@ def _file(name):
         raise ValueError(
             f"An image is given by the name of its file, one on each line. Received: {name[:40]!r}"
         )
-    return pathlib.Path(name).read_bytes()
+    content = pathlib.Path(name).read_bytes()
+    if not content.startswith(IMAGES):
+        told = f"zoo: {name} is no PNG, JPEG, GIF or BMP: its answer is empty"
+        print(told, file=sys.stderr)
+    return content
 
 
 def read_answers(result):

@@ -45,12 +45,19 @@ def read_about(path):
     return read_json(find_version(path) / ABOUT)
 
 
-def read_json(file):
-    """What a file of JSON says, or an error that names it; bytes are written as TF Serving does."""
+def read_json(file, wanted=()):
+    """What a file of JSON says, or an error that names it; bytes are written as TF Serving does.
+
+    Where `wanted` names keys, it must be an object that has them.
+    """
     try:
-        return json.loads(file.read_text(encoding="utf-8"), object_hook=_bytes)
+        value = json.loads(file.read_text(encoding="utf-8"), object_hook=_bytes)
     except ValueError as error:
         raise ValueError(f"{file} is damaged: {error}") from error
+    for key in wanted:
+        if not isinstance(value, dict) or key not in value:
+            raise ValueError(f"{file} is damaged: it has no {key!r}")
+    return value
 
 
 def _bytes(value):
@@ -80,7 +87,7 @@ def read_graph(folder):
 
 def is_language_model(about):
     """Whether a SavedModel, by its zoo.json, goes on with a text instead of answering it."""
-    return about["pipeline"].get("class") == "LanguageModelPipeline"
+    return about.get("pipeline", {}).get("class") == "LanguageModelPipeline"
 
 
 def identity(path):
@@ -116,7 +123,7 @@ class SavedModel:
             reason = first_line(error)
             raise ValueError(f"{self.path} cannot be loaded: {reason}") from error
         _, self.name, self.fingerprint = identity(self.path)
-        self.about = read_about(self.path)
+        self.about = read_json(self.path / ABOUT, wanted=["pipeline"])
         decode = self.loaded.signatures["serving_default"]
         self.num_results = decode.structured_outputs["texts"].shape[1]
         # "text" or "image_bytes"
@@ -148,7 +155,7 @@ def load(path):
     ```
     """
     path = find_version(path)
-    about = read_about(path)
+    about = read_json(path / ABOUT, wanted=["pipeline"])
     try:
         pipeline = deserialize(about["pipeline"])
         weights = describe_weights(pipeline.model)

@@ -209,7 +209,7 @@ def read_about(path):
     file = pathlib.Path(path) / "run.json"
     if not file.exists():
         raise FileNotFoundError(f"{path} holds no run: there is no {file}. `zoo train` makes one")
-    return read_json(file)
+    return read_json(file, wanted=["recipe", "config", "data"])
 
 
 def with_model_of(config):
@@ -267,8 +267,11 @@ def machine():
     if cpuinfo.exists():
         names = [line for line in cpuinfo.read_text().splitlines() if line.startswith("model name")]
         name = names[0].split(":", 1)[1].strip() if names else name
+    # (those that this process may use, where the system tells)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     gpus = len(tf.config.list_physical_devices("GPU"))
-    return f"{os.cpu_count()} cores of {name}" + (f", {gpus} GPUs" if gpus else ", no GPU")
+    cpus = f"{cores} core{'s' if cores > 1 else ''} of {name}"
+    return cpus + (f", {gpus} GPUs" if gpus else ", no GPU")
 
 
 def _digest(data):
