@@ -186,6 +186,7 @@ def test_help_and_mistakes_do_not_wait_for_tensorflow(command, monkeypatch):
 MISTAKES = {
     "command": (["dance"], 2, "dance"),
     "option": (["predict", "saved_models/tiny", "--n-bets", "3"], 2, "--n-bets, 3. Perhaps you"),
+    "three dashes": (["predict", "saved_models/tiny", "---n-best"], 2, "options: ---n-best. "),
     "no option": (["export", "runs/tiny"], 2, "Missing from zoo export: --output"),
     "number": (
         ["train", "pronounce", "--output", "runs/x", "--units", "abc"],
@@ -247,7 +248,7 @@ MISTAKES = {
     ),
     "damaged run": (["export", "broken", "--output", "saved_models/x"], 1, "run.json is damaged"),
     "run of nothing": (["train", "pronounce", "--output", "bare"], 1, "it has no 'recipe'"),
-    "model of nothing": (["predict", "saved_models/bare", "word"], 1, "it has no 'pipeline'"),
+    "model of nothing": (["predict", "others/bare", "word"], 1, "it has no 'pipeline'"),
     "damaged file": (
         ["score", "saved_models/tiny", "--source", "cut.gz", "--target", "words.txt"],
         1,
@@ -311,7 +312,7 @@ def test_a_mistake_is_told_in_a_line(place, mistake, monkeypatch, capsys):
     (place / "broken" / "run.json").write_text('{"recipe": ')
     (place / "bare").mkdir(exist_ok=True)
     (place / "bare" / "run.json").write_text("{}")
-    bare = place / "saved_models" / "bare" / "1"
+    bare = place / "others" / "bare" / "1"
     if mistake == "model of nothing":
         shutil.copytree(place / "saved_models" / "tiny" / "1", bare)
         (bare / "zoo.json").write_text("{}")

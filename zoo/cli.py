@@ -14,7 +14,7 @@ import traceback
 import tyro
 
 from zoo import commands
-from zoo.errors import UsageError
+from zoo.errors import UsageError, first_line
 from zoo.startup import load_library
 
 HERE = pathlib.Path(__file__).parent
@@ -144,30 +144,40 @@ def _mistakes_in_a_line():
             yield
     except SystemExit as end:
         if not end.code:  # help was asked for
+            sys.stderr.write(written.getvalue())
             raise
-        # A title, parts between rules, and around them lines or, for terminals without, spaces.
-        text = re.sub(r"\x1b\[[0-9;]*m|[│╭╮╰╯]", "", written.getvalue())
-        _, *parts = (" ".join(part.split()) for part in re.split(r"[─-]{3,}", text))
-        told = [part.rstrip(".") for part in parts if part and "helptext:" not in part]
-        raise UsageError(". ".join(told)) from None
+        raise UsageError(_of_box(written.getvalue())) from None
     else:
         sys.stderr.write(written.getvalue())
 
 
+def _of_box(text):
+    """A line of what stands in a box: a title, and parts between rules, of which one is help."""
+    # Around it are lines or, for terminals that have none, spaces.
+    text = re.sub(r"\x1b\[[0-9;]*m|[│╭╮╰╯]", "", text)
+    _, *lines = (line.strip() for line in text.strip().splitlines())
+    parts = [[]]
+    for line in lines:
+        if re.fullmatch(r"─+|-{3,}", line):
+            parts.append([])
+        else:
+            parts[-1].append(line)
+    parts = [" ".join(part).strip().rstrip(".") for part in parts]
+    told = [part for part in parts if part and "helptext:" not in part]
+    return ". ".join(told) or first_line(text)
+
+
 def _is_for_the_user(error):
     """Whether an error is a message that the zoo wrote, or the system's about a file."""
-    origin = pathlib.Path(_origin(error))
-    is_ours = any(origin.is_relative_to(folder) for folder in (HERE, RECIPES))
+    last = pathlib.Path(traceback.extract_tb(error.__traceback__)[-1].filename)
+    is_ours = any(last.is_relative_to(folder) for folder in (HERE, RECIPES))
     is_message = isinstance(error, ValueError) or hasattr(error, "exit_code")
     return isinstance(error, OSError) or (is_ours and is_message)
 
 
 def _exit_code(error):
     """2 where the command was used wrongly, such as with a value that a layer refuses; else 1."""
-    by_layer = pathlib.Path(_origin(error)).is_relative_to(HERE / "layers")
+    frames = traceback.extract_tb(error.__traceback__)
+    made = [frame.filename for frame in frames if frame.name == "__init__"]
+    by_layer = any(pathlib.Path(file).is_relative_to(HERE / "layers") for file in made)
     return getattr(error, "exit_code", 2 if by_layer else 1)
-
-
-def _origin(error):
-    """The file whose code raised an error."""
-    return traceback.extract_tb(error.__traceback__)[-1].filename

@@ -53,31 +53,33 @@ def test_multi30k_without_a_network(tmp_path, monkeypatch):
         load_examples("multi30k", "train", cache=tmp_path)
 
 
-def test_a_download_that_is_refused(tmp_path, monkeypatch):
-    """By a server that has nothing, for a data set of tensorflow-datasets."""
+@pytest.mark.parametrize("why", ["501", "refused"])
+def test_a_download_that_fails(tmp_path, monkeypatch, why):
+    """A server that answers no questions, or none at all, for a set of tensorflow-datasets."""
     server = http.server.HTTPServer(("localhost", 0), http.server.BaseHTTPRequestHandler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    address = f"http://localhost:{server.server_port}/task1/raw"
+    address = f"http://localhost:{9 if why == 'refused' else server.server_port}/task1/raw"
     monkeypatch.setattr(Multi30k, "ADDRESS", address)
     monkeypatch.setattr(downloader, "MAX_RETRIES", 0)
     monkeypatch.setattr(tfds, "builder", lambda name, data_dir: Multi30k(data_dir=data_dir))
-    with pytest.raises(ConnectionError, match="tfds:captions cannot be downloaded: .*501"):
-        load_examples("tfds:captions", "train", cache=tmp_path)
-    server.shutdown()
+    try:
+        with pytest.raises(ConnectionError, match=f"tfds:captions cannot be downloaded: .*{why}"):
+            load_examples("tfds:captions", "train", cache=tmp_path)
+    finally:
+        server.shutdown()
+        server.server_close()
 
 
 def test_a_file_of_tabs(tmp_path):
-    """Alone it is there to train on; one that is named train.tsv stands for its folder."""
-    for name, text in {"train.tsv": "a dog\tein Hund\n", "dev.tsv": "a cat\teine Katze\n"}.items():
-        (tmp_path / name).write_text(text)
+    """It is trained on, and validation stands beside it, whatever else is called train."""
+    (tmp_path / "train.tsv").write_text("a dog\tein Hund\n")
     (tmp_path / "more.tsv.gz").write_bytes(gzip.compress(b"a cow\teine Kuh\tdie Kuh\n"))
-    read = {"cache": tmp_path / "cache"}
-    assert load_examples(tmp_path / "more.tsv.gz", "train", **read).targets == [
-        ["eine Kuh", "die Kuh"]
-    ]
+    more, read = tmp_path / "more.tsv.gz", {"cache": tmp_path / "cache"}
+    assert load_examples(more, "train", **read).targets == [["eine Kuh", "die Kuh"]]
     with pytest.raises(FileNotFoundError, match="should hold files for validation too"):
-        load_examples(tmp_path / "more.tsv.gz", "validation", **read)
-    assert load_examples(tmp_path / "train.tsv", "validation", **read).sources == ["a cat"]
+        load_examples(more, "validation", **read)
+    (tmp_path / "dev.tsv").write_text("a cat\teine Katze\n")
+    assert load_examples(more, "validation", **read).sources == ["a cat"]
     with pytest.raises(FileNotFoundError, match="a .tsv, .*none.tsv, which is no folder"):
         load_examples(tmp_path / "none.tsv", "train", **read)
 

@@ -288,7 +288,7 @@ def test_another_model_in_zoo_json_is_told(pipeline, tmp_path):
     with pytest.raises(ValueError, match="its weights are not those of the model"):
         zoo.load(folder)
     (folder / "zoo.json").write_text("{}")
-    with pytest.raises(ValueError, match=f"{folder} cannot be loaded"):
+    with pytest.raises(ValueError, match=f"{folder}/zoo.json is damaged: it has no 'pipeline'"):
         zoo.load(folder)
 
 

@@ -86,20 +86,17 @@ class ParallelCorpus(PairsBuilder, skip_registration=True):
     """A folder of files of one's own: train.tsv, or train.SOURCE and train.TARGET, and so on.
 
     Or train.jsonl, where an object on each line has the texts under the keys SOURCE and TARGET. Or
-    one file, NAME.tsv, to train on; train.tsv stands for its folder.
+    one file to train on, NAME.tsv, where validation and test are beside it.
     """
 
     name = "parallel_corpus"
 
     def __init__(self, folder, source=None, target=None, most_characters=None, **kwargs):
         path = pathlib.Path(folder)
-        self.folder = path.parent if is_tsv(path) else path
-        if path == self.folder:
-            self.files = find_splits(path, source, target)
-        elif path.name.startswith("train.tsv"):
-            self.files = find_splits(self.folder)
+        if is_tsv(path):
+            self.folder, self.files = path.parent, find_splits(path.parent, train=path)
         else:
-            self.files = {"train": [path]}
+            self.folder, self.files = path, find_splits(path, source, target)
         reading = {}  # beside the files, what decides what is read of them
         if most_characters:
             reading["most_characters"] = self.most_characters = most_characters

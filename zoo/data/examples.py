@@ -129,7 +129,9 @@ def open_tfds(name, split, cache=None):
         ) from error
     try:
         _prepare_or_take(builder)
-    except tfds.download.DownloadError as error:
+    except (OSError, tfds.download.DownloadError) as error:
+        if getattr(error, "errno", None):  # a file's
+            raise
         raise ConnectionError(
             f"tfds:{name} cannot be downloaded: {first_line(error)}. Prepare it where it can be, "
             f"and copy it to {builder.data_dir}, or give a folder"

@@ -118,14 +118,15 @@ SPLIT_NAMES = {
 }
 
 
-def find_splits(folder, source=None, target=None):
+def find_splits(folder, source=None, target=None, train=None):
     """The files of each split in a folder: {"train": [path], ...} or {"train": [path, path], ...}.
 
     Looks for train.tsv, or, of a source and a target, for train.jsonl, or for train.SOURCE and
-    train.TARGET, also with .gz behind; likewise for validation (or valid, val, dev) and test.
+    train.TARGET, also with .gz behind; likewise for validation (or valid, val, dev) and test. The
+    file of the training may be given.
     """
     files = {file.name.removesuffix(".gz"): file for file in sorted(folder.iterdir())}
-    found = {}
+    found = {"train": [train]} if train else {}
     for split, names in SPLIT_NAMES.items():
         for name in names:
             pair = [f"{name}.{source}", f"{name}.{target}"]

@@ -82,6 +82,7 @@ def _model(about):
 
 
 def _training(one):
-    after = re.search(r"--init-from (\S+)", one.get("command", ""))
-    place = "/".join(pathlib.Path(after[1]).parts[-2:]) if after else ""
-    return f"{one['time'].split()[0]} on {one['machine']}" + (f", from {place} on" if place else "")
+    # A training that went on from a version took longer than it says.
+    before = re.search(r"--init-from[ =](?:\S*/)?([^/\s]+/\d+)(?!\S)", one.get("command", ""))
+    after = f", from {before[1]} on" if before else ""
+    return f"{one['time'].split()[0]} on {one['machine']}{after}"

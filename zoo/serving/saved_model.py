@@ -42,20 +42,22 @@ def versions(path):
 
 def read_about(path):
     """What zoo.json says of a SavedModel: recipe, config, data, scores, pipeline."""
-    return read_json(find_version(path) / ABOUT)
+    return read_json(find_version(path) / ABOUT, wanted=())
 
 
-def read_json(file, wanted=()):
+def read_json(file, wanted=None):
     """What a file of JSON says, or an error that names it; bytes are written as TF Serving does.
 
-    Where `wanted` names keys, it must be an object that has them.
+    With `wanted`, names of keys, it must be an object that has them.
     """
     try:
         value = json.loads(file.read_text(encoding="utf-8"), object_hook=_bytes)
     except ValueError as error:
         raise ValueError(f"{file} is damaged: {error}") from error
-    for key in wanted:
-        if not isinstance(value, dict) or key not in value:
+    if wanted is not None and not isinstance(value, dict):
+        raise ValueError(f"{file} is damaged: it is no object")
+    for key in wanted or ():
+        if key not in value:
             raise ValueError(f"{file} is damaged: it has no {key!r}")
     return value
 
