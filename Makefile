@@ -55,6 +55,7 @@ $(CHROMIUM):
 	$(SUDO) apt-get update -qq
 	$(SUDO) apt-get install -qq -y --no-install-recommends chromium fonts-liberation
 
+# JAX compiles much that runs once: it does so faster where it optimises less.
 test-backends: $(BACKENDS)/installed
 	KERAS_BACKEND=torch $(BACKENDS)/bin/python -m pytest -q -n 2 --dist worksteal tests/layers tests/models
 	KERAS_BACKEND=jax JAX_DISABLE_MOST_OPTIMIZATIONS=1 $(BACKENDS)/bin/python -m pytest -q -n 2 --dist worksteal tests/layers tests/models

@@ -1,7 +1,5 @@
 import pathlib
 
-import tensorflow_datasets as tfds
-
 from zoo.data.builders import PairsBuilder, config_of
 from zoo.data.examples import load_examples, read_split
 
@@ -81,7 +79,7 @@ def load_commands(data, split, variant, cache=None):
 def _download(data, split, cache):
     try:
         return load_examples(data, split, cache=cache)
-    except (OSError, tfds.download.DownloadError) as error:
+    except OSError as error:
         raise ConnectionError(
             f"{data} cannot be downloaded. Give the folder that git clone {REPOSITORY} makes"
         ) from error

@@ -118,8 +118,7 @@ def _file(name):
         )
     content = pathlib.Path(name).read_bytes()
     if not content.startswith(IMAGES):
-        told = f"zoo: {name} is no PNG, JPEG, GIF or BMP: its answer is empty"
-        print(told, file=sys.stderr)
+        print(f"zoo: {name} is no PNG, JPEG, GIF or BMP: its answer is empty", file=sys.stderr)
     return content
 
 

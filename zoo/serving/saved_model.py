@@ -40,23 +40,23 @@ def versions(path):
     return sorted(int(f.parent.name) for f in folders if is_version(f.parent.name))
 
 
-def read_about(path):
+def read_about(path, wanted=()):
     """What zoo.json says of a SavedModel: recipe, config, data, scores, pipeline."""
-    return read_json(find_version(path) / ABOUT, wanted=())
+    return read_json(find_version(path) / ABOUT, wanted)
 
 
-def read_json(file, wanted=None):
-    """What a file of JSON says, or an error that names it; bytes are written as TF Serving does.
+def read_json(file, wanted=()):
+    """The object in a file of JSON, bytes written as TF Serving does, or an error that names it.
 
-    With `wanted`, names of keys, it must be an object that has them.
+    It must have the keys that are wanted.
     """
     try:
         value = json.loads(file.read_text(encoding="utf-8"), object_hook=_bytes)
     except ValueError as error:
         raise ValueError(f"{file} is damaged: {error}") from error
-    if wanted is not None and not isinstance(value, dict):
+    if not isinstance(value, dict):
         raise ValueError(f"{file} is damaged: it is no object")
-    for key in wanted or ():
+    for key in wanted:
         if key not in value:
             raise ValueError(f"{file} is damaged: it has no {key!r}")
     return value
@@ -125,7 +125,7 @@ class SavedModel:
             reason = first_line(error)
             raise ValueError(f"{self.path} cannot be loaded: {reason}") from error
         _, self.name, self.fingerprint = identity(self.path)
-        self.about = read_json(self.path / ABOUT, wanted=["pipeline"])
+        self.about = read_about(self.path, wanted=["pipeline"])
         decode = self.loaded.signatures["serving_default"]
         self.num_results = decode.structured_outputs["texts"].shape[1]
         # "text" or "image_bytes"
@@ -157,7 +157,7 @@ def load(path):
     ```
     """
     path = find_version(path)
-    about = read_json(path / ABOUT, wanted=["pipeline"])
+    about = read_about(path, wanted=["pipeline"])
     try:
         pipeline = deserialize(about["pipeline"])
         weights = describe_weights(pipeline.model)

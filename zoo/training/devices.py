@@ -207,3 +207,8 @@ def _join(cluster):
             f"Worker {cluster.worker} of {', '.join(cluster.addresses)} cannot join: {reason}"
         ) from error
     return Devices(strategy, cluster.worker, len(cluster.addresses))
+
+
+def cores():
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()

@@ -4,7 +4,6 @@ import fcntl
 import hashlib
 import inspect
 import json
-import os
 import pathlib
 import platform
 import shlex
@@ -20,7 +19,7 @@ from zoo.serving.pipelines import deserialize
 from zoo.serving.saved_model import read_about as read_saved_model
 from zoo.serving.saved_model import read_json
 from zoo.training.checkpoints import Checkpoints, write
-from zoo.training.devices import current
+from zoo.training.devices import cores, current
 from zoo.training.settings import Settings
 
 # Options that a run can go on with in another way than it began.
@@ -267,10 +266,8 @@ def machine():
     if cpuinfo.exists():
         names = [line for line in cpuinfo.read_text().splitlines() if line.startswith("model name")]
         name = names[0].split(":", 1)[1].strip() if names else name
-    # (those that this process may use, where the system tells)
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     gpus = len(tf.config.list_physical_devices("GPU"))
-    cpus = f"{cores} core{'s' if cores > 1 else ''} of {name}"
+    cpus = f"{cores()} core{'s' if cores() > 1 else ''} of {name}"
     return cpus + (f", {gpus} GPUs" if gpus else ", no GPU")
 
 

@@ -1,6 +1,5 @@
 import contextlib
 import math
-import os
 
 import keras
 import tensorflow as tf
@@ -243,7 +242,7 @@ def use_all_cores():
     """
     with contextlib.suppress(RuntimeError):
         tf.config.threading.set_intra_op_parallelism_threads(1)
-        tf.config.threading.set_inter_op_parallelism_threads(_cores())
+        tf.config.threading.set_inter_op_parallelism_threads(training_devices.cores())
 
 
 def _parts(strategy, settings, model):
@@ -259,13 +258,9 @@ def _parts(strategy, settings, model):
         return 1
     if threads.get_intra_op_parallelism_threads() != 1:
         return 1
-    return min(threads.get_inter_op_parallelism_threads() or _cores(), 8)
+    return min(threads.get_inter_op_parallelism_threads() or training_devices.cores(), 8)
 
 
 def _samplings(model):
     layers = model._flatten_layers()  # private in Keras, and the only way to find them all
     return [layer for layer in layers if isinstance(layer, ScheduledSampling)]
-
-
-def _cores():
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
