@@ -68,9 +68,14 @@ def test_files_are_what_the_commands_take(place, zoo_here, monkeypatch, capsys):
     files = lines_of(place / "images/images.txt")
     (place / "none.png").write_bytes(b"this is no image")
     said = zoo_here("predict", "saved_models/scenes", *files[:3], "none.png").splitlines()
-    arguments = ["predict", "saved_models/scenes", "none.png"]
-    told = run_zoo_here(monkeypatch, capsys, place, arguments).stderr
-    assert told == "zoo: none.png is no PNG, JPEG, GIF or BMP: its answer is empty\n"
+    whole = pathlib.Path(files[0]).read_bytes()
+    (place / "half.png").write_bytes(whole[: len(whole) // 2])
+    arguments = ["predict", "saved_models/scenes", "none.png", files[0], "half.png"]
+    told = run_zoo_here(monkeypatch, capsys, place, arguments).stderr.splitlines()
+    assert len(told) == 2
+    for name, line in zip(("none.png", "half.png"), told, strict=True):
+        assert line.startswith(f"zoo: {name} is no PNG")
+        assert line.endswith("or is cut off or too large: its answer is empty")
     model = SavedModel(place / "saved_models/scenes")
     images = [pathlib.Path(name).read_bytes() for name in files[:3]]
     answers = model("serving_default", image_bytes=[*images, b""])

@@ -9,13 +9,12 @@ import re
 import sys
 
 from zoo.errors import UsageError
+from zoo.image import ImageReader
 from zoo.layers.hypotheses import NONE
 from zoo.serving.strings import to_bytes
 
 # Windows grow: the first answers are there at once, and later there are many lines to sort.
 FIRST_WINDOW, LARGEST_WINDOW = 64, 4096
-# How the files of images begin that TensorFlow reads.
-IMAGES = (b"\x89PNG\r\n", b"\xff\xd8\xff", b"GIF8", b"BM")
 
 
 def predict_lines(model, lines, batch_size=64, in_flight=1):
@@ -108,18 +107,27 @@ def sources_of(model, lines):
     """
     if model.input_name == "text":
         return {"text": lines}
-    return {model.input_name: [_file(line) for line in lines]}
+    return {model.input_name: _images(lines)}
 
 
-def _file(name):
-    if not name or "\0" in name:  # lines of a picture itself, perhaps
-        raise ValueError(
-            f"An image is given by the name of its file, one on each line. Received: {name[:40]!r}"
+def _images(names):
+    """What is in files; those that no model can read are told of."""
+    contents = []
+    for name in names:
+        if not name or "\0" in name:  # lines of a picture itself, perhaps
+            raise ValueError(
+                "An image is given by the name of its file, one on each line. "
+                f"Received: {name[:40]!r}"
+            )
+        contents.append(pathlib.Path(name).read_bytes())
+    can_read = ImageReader(1, 1).read(contents).numpy().any(axis=(1, 2, 3))
+    for name in itertools.compress(names, ~can_read):
+        print(
+            f"zoo: {name} is no PNG, JPEG, GIF, BMP or WebP, or is cut off or too large: "
+            "its answer is empty",
+            file=sys.stderr,
         )
-    content = pathlib.Path(name).read_bytes()
-    if not content.startswith(IMAGES):
-        print(f"zoo: {name} is no PNG, JPEG, GIF or BMP: its answer is empty", file=sys.stderr)
-    return content
+    return contents
 
 
 def read_answers(result):
