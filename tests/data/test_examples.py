@@ -3,6 +3,7 @@ import http.server
 import pathlib
 import threading
 
+import numpy as np
 import pytest
 import tensorflow_datasets as tfds
 from tensorflow_datasets.core.download import downloader
@@ -204,6 +205,19 @@ class TinyTranslate(tfds.core.GeneratorBasedBuilder):
             yield i, dict(zip(("pt", "en"), pair, strict=True))
 
 
+class TinyReviews(TinyTranslate):
+    """A set of texts and numbers."""
+
+    def _info(self):
+        features = {"text": tfds.features.Text(), "label": np.int64}
+        return self.dataset_info_from_configs(
+            features=tfds.features.FeaturesDict(features), supervised_keys=("text", "label")
+        )
+
+    def _generate_examples(self):
+        yield 0, {"text": "good", "label": 1}
+
+
 def test_any_translation_set_of_tensorflow_datasets(tmp_path):
     examples = load_examples("tfds:tiny_translate", "train", cache=tmp_path)
     assert examples.sources == ["um cão", "um gato"]
@@ -218,7 +232,10 @@ def test_any_translation_set_of_tensorflow_datasets(tmp_path):
     [
         (("no/such/folder", "train"), "which is no folder"),
         (("cmu_dict", "test"), "split='test'"),
-        (("tfds:tiny_translate", "train", "en", "fr"), "target=fr"),
+        (("tfds:tiny_translate", "train", "en", "fr"), "has \\['en', 'pt'\\]. .* target=fr"),
+        (("tfds:tiny_reviews", "train"), "two texts of tfds:tiny_reviews, which has \\['text'\\]"),
+        (("multi30k", "train", "de"), "or none. Received: source=de, target=None"),
+        (("multi30k", "train", "de", "de"), "two different sides"),
     ],
 )
 def test_errors_say_what_was_received(arguments, message, tmp_path):

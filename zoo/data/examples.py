@@ -3,12 +3,13 @@ import pathlib
 import sys
 from typing import NamedTuple
 
+import tensorflow as tf
 import tensorflow_datasets as tfds
 
 from zoo.data.builders import CmuDict, Multi30k, ParallelCorpus, is_tsv
 from zoo.data.packed import untuned
 from zoo.data.pairs import SPLIT_NAMES, Report
-from zoo.errors import first_line
+from zoo.errors import UsageError, first_line
 
 
 class Examples(NamedTuple):
@@ -50,6 +51,11 @@ def load_examples(data, split, source=None, target=None, cache=None, most_charac
     ```
     """
     data = str(data)
+    if bool(source) != bool(target) or (source and source == target):
+        raise UsageError(
+            "`source` and `target` must name two different sides of the pairs, or none. "
+            f"Received: source={source}, target={target}"
+        )
     if data == CmuDict.name:
         builder = CmuDict(data_dir=cache)
     elif data == Multi30k.name or data.startswith(f"{Multi30k.name}:"):
@@ -144,11 +150,12 @@ def open_tfds(name, split, cache=None):
 
 def _load_tfds(name, split, source, target, cache):
     builder, split = open_tfds(name, split, cache)
-    keys = (source, target) if source or target else builder.info.supervised_keys
-    if not keys or any(key not in builder.info.features for key in keys):
+    keys = (source, target) if source else builder.info.supervised_keys
+    texts = [key for key, feature in builder.info.features.items() if _is_text(feature)]
+    if not keys or any(key not in texts for key in keys[:2]):
         raise ValueError(
-            f"`source` and `target` must name two texts of tfds:{name}, which has "
-            f"{sorted(builder.info.features)}. Received: source={source}, target={target}"
+            f"`source` and `target` must name two texts of tfds:{name}, which has {sorted(texts)}. "
+            f"Received: source={source}, target={target}"
         )
     report, sources, targets = Report(), [], []
     for i, example in enumerate(tfds.as_numpy(untuned(builder.as_dataset(split)))):
@@ -160,6 +167,11 @@ def _load_tfds(name, split, source, target, cache):
         else:
             report.skip(f"example {i}", "empty text")
     return Examples(sources, targets, report, licence_of(builder.info))
+
+
+def _is_text(feature):
+    spec = feature.get_tensor_spec()
+    return isinstance(spec, tf.TensorSpec) and spec.dtype == tf.string and spec.shape.rank == 0
 
 
 def require_split(builder, split):
