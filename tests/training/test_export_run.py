@@ -11,7 +11,8 @@ from zoo.training.export_run import without_folders
         ("/data/me/aeslc", "aeslc"),
         ("multi30k:/data/multi30k", "multi30k:multi30k"),
         ("zoo train x --data /data/y/ --output /runs//z", "zoo train x --data y/ --output z"),
-        ("../shared/data", "../shared/data"),
+        ("multi30k:../../shared/data", "multi30k:data"),
+        ("zoo train x --data ../y --output runs/../z", "zoo train x --data y --output runs/../z"),
         ("~/data", "~/data"),
         ("runs/me/x", "runs/me/x"),
         ("tfds:ted_hrlr_translate/pt_to_en", "tfds:ted_hrlr_translate/pt_to_en"),
@@ -22,5 +23,5 @@ from zoo.training.export_run import without_folders
         (None, None),
     ],
 )
-def test_an_absolute_path_is_its_last_part(value, public):
+def test_a_path_to_elsewhere_is_its_last_part(value, public):
     assert without_folders(value) == public

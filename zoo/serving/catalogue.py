@@ -1,7 +1,6 @@
 """What SavedModels say of themselves, as a table for people."""
 
 import pathlib
-import re
 
 from zoo.serving.saved_model import find_version, read_about, versions
 
@@ -83,6 +82,5 @@ def _model(about):
 
 def _training(one):
     # A training that went on from a version took longer than it says.
-    before = re.search(r"--init-from[ =](?:\S*/)?([^/\s]+/\d+)(?!\S)", one.get("command", ""))
-    after = f", from {before[1]} on" if before else ""
+    after = f", from {one['went_on_from']} on" if "went_on_from" in one else ""
     return f"{one['time'].split()[0]} on {one['machine']}{after}"

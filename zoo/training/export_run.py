@@ -60,9 +60,9 @@ def export_runs(runs, output, search=None, float16=False, licence=None, report=l
 
 
 def without_folders(value):
-    """Text in which an absolute path is its last part, as a card is for everybody; or no text."""
-    absolute = r"(?<![\w./~-])/(?!/)(?:[^\s/:]+/+)+(?=[^\s/])"
-    return re.sub(absolute, "", value) if isinstance(value, str) else value
+    """Text in which a path to elsewhere is its last part, as a card is for all; or no text."""
+    elsewhere = r"(?<![\w./~-])(?:/(?!/)(?:[^\s/:]+/+)+|\.\./(?:[^\s/:]+/+)*)(?=[^\s/])"
+    return re.sub(elsewhere, "", value) if isinstance(value, str) else value
 
 
 def best_pipeline(run):
@@ -132,6 +132,7 @@ def _member(path):
     (_, best), (_, reached) = checkpoints.read("best"), checkpoints.read_state()
     training = {
         "command": without_folders(about["command"]),
+        **({"went_on_from": about["went_on_from"]} if "went_on_from" in about else {}),
         "seed": about["config"]["seed"],
         "parameters": pipeline.model.count_params(),
         "best_epoch": f"{best['epoch']} of {reached['epoch']}",
