@@ -34,7 +34,7 @@ from zoo.image import ImageReader
 from zoo.serving import Pipeline
 from zoo.text import SentencePieceTokenizer, SymbolTokenizer
 from zoo.training.learn import learn
-from zoo.training.settings import Settings
+from zoo.training.settings import SearchSettings
 
 # How pixels reach networks of keras.applications; the others have "tf".
 SCALINGS = {
@@ -45,7 +45,7 @@ UNSCALED = ("EfficientNet", "MobileNetV3", "ConvNeXt")  # take them from 0 to 25
 
 
 @dataclasses.dataclass(kw_only=True)
-class Config(Settings):
+class Config(SearchSettings):
     """Captions: a picture, what is in it."""
 
     data: str = "scenes"
@@ -67,8 +67,6 @@ class Config(Settings):
     """Pieces of words to write in (SentencePiece), which captions of photos want: 8000, perhaps; 0
     is whole words."""
     beam_width: int = 3
-    num_results: int = 3
-    """Captions that the SavedModel gives for a picture."""
 
     epochs: int = 16
     batch_tokens: int = 640  # of captions: about 64 pictures
@@ -116,8 +114,7 @@ def build(config, pictures, captions):
     cell, attention = keras.layers.LSTMCell(config.units), zoo.BahdanauAttention(half)
     cell = zoo.AttentionCell(cell, attention, half, query="previous_state", activation="tanh")
     decoder = zoo.RecurrentDecoder(writes.vocabulary_size, half, cell, dropout=config.dropout)
-    search = {"beam_width": config.beam_width, "num_results": config.num_results}
-    search["max_length"] = config.max_length
+    search = config.search | {"max_length": config.max_length}
     return Pipeline(zoo.Seq2Seq(encoder, decoder), reads, writes, search)
 
 

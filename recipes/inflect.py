@@ -27,13 +27,13 @@ from zoo.serving import Pipeline
 from zoo.text import CharacterTokenizer, InflectionTokenizer
 from zoo.training.export_run import best_pipeline
 from zoo.training.learn import learn
-from zoo.training.settings import Settings
+from zoo.training.settings import SearchSettings
 
 METRICS = ("accuracy", "edit_distance")
 
 
 @dataclasses.dataclass(kw_only=True)
-class Config(Settings):
+class Config(SearchSettings):
     """Inflection: a lemma and its features such as pos=N,num=PL, the inflected form."""
 
     data: str = "sigmorphon2016"
@@ -49,9 +49,6 @@ class Config(Settings):
     """Layers, in the encoder as in the decoder."""
     dropout: float = 0.3
     """Of embeddings, of what each layer hands on, and of a Transformer's attention."""
-    beam_width: int = 5
-    num_results: int = 5
-    """Forms that the SavedModel gives for a word."""
 
     # There are few examples, which are seen often, in many small steps.
     epochs: int = 60
@@ -89,11 +86,7 @@ def build(config, words, forms):
         sizes["initial_state"] = "bridge"
     make = {"transformer": transformer, "recurrent": recurrent}[config.model]
     model = make(reads.vocabulary_size, writes.vocabulary_size, **sizes)
-    search = {
-        "beam_width": config.beam_width,
-        "num_results": config.num_results,
-        "max_length": 2 * config.max_length,
-    }
+    search = config.search | {"max_length": 2 * config.max_length}
     limits = {"max_source_length": 2 * config.max_length, "length_ratio": 2.0}
     return Pipeline(model, reads, writes, search, **limits)
 

@@ -39,13 +39,13 @@ from zoo.data import load_text
 from zoo.serving import LanguageModelPipeline
 from zoo.text import SentencePieceTokenizer
 from zoo.training.learn import learn_text
-from zoo.training.settings import Settings
+from zoo.training.settings import SearchSettings
 
 UNITS = {"lstm": 416, "attention": 384, "transformer": 256}  # about as many weights
 
 
 @dataclasses.dataclass(kw_only=True)
-class Config(Settings):
+class Config(SearchSettings):
     """Language model: the beginning of a line, the rest of it."""
 
     data: str = "wikitext2"
@@ -69,9 +69,6 @@ class Config(Settings):
     max_written: int = 64
     """Pieces that the SavedModel writes behind a text."""
     beam_width: int = 4
-    """Hypotheses of the SavedModel's search."""
-    num_results: int = 4
-    """Continuations that it gives for a text."""
 
     # A window follows the other through the text; all are equally long.
     max_length: int = 256
@@ -92,7 +89,6 @@ class Config(Settings):
         self.require("layers", self.layers is None or self.layers > 0, "at least 1")
         self.require("window", self.window >= 1, "at least 1")
         self.require("max_written", 1 <= self.max_written < self.max_length, "below --max-length")
-        self.require("num_results", 1 <= self.num_results <= self.beam_width, "1 to --beam-width")
 
 
 def train(config):
@@ -109,12 +105,8 @@ def build(config, lines):
     tokenizer = SentencePieceTokenizer.train(filter(None, lines), config.vocabulary_size, **pieces)
     make = transformer if config.model == "transformer" else recurrent
     model = LanguageModel(make(tokenizer.vocabulary_size, config))
-    search = {
-        "beam_width": config.beam_width,
-        "num_results": config.num_results,
-        "max_length": config.max_length,
-        "no_repeat_ngram": 3,  # what is probable goes round in circles
-    }
+    search = config.search | {"max_length": config.max_length}
+    search["no_repeat_ngram"] = 3  # what is probable goes round in circles
     window = config.max_length if config.model == "transformer" else None
     return LanguageModelPipeline(model, tokenizer, search, config.max_written, window)
 

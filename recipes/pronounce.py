@@ -26,11 +26,11 @@ from zoo.models.kinds import recurrent, transformer
 from zoo.serving import Pipeline
 from zoo.text import CharacterTokenizer, SymbolTokenizer
 from zoo.training.learn import learn
-from zoo.training.settings import Settings
+from zoo.training.settings import SearchSettings
 
 
 @dataclasses.dataclass(kw_only=True)
-class Config(Settings):
+class Config(SearchSettings):
     """Spelling to pronunciation: a word in letters, its phonemes between spaces."""
 
     data: str = "cmu_dict"
@@ -44,9 +44,6 @@ class Config(Settings):
     """Layers, in the encoder as in the decoder."""
     dropout: float = 0.1
     """Of embeddings, of what each layer hands on, and of a Transformer's attention."""
-    beam_width: int = 5
-    num_results: int = 5
-    """Pronunciations that the SavedModel gives for a word."""
 
     # A word is short: many of them make a batch, and few make a small dictionary seen often.
     epochs: int = 64
@@ -75,11 +72,7 @@ def build(config, spellings, sounds):
     sizes = {"units": config.units, "layers": config.layers, "dropout": config.dropout}
     make = {"transformer": transformer, "recurrent": recurrent}[config.model]
     model = make(letters.vocabulary_size, phonemes.vocabulary_size, **sizes)
-    search = {
-        "beam_width": config.beam_width,
-        "num_results": config.num_results,
-        "max_length": 2 * config.max_length,
-    }
+    search = config.search | {"max_length": 2 * config.max_length}
     return Pipeline(model, letters, phonemes, search, max_source_length=2 * config.max_length)
 
 

@@ -30,13 +30,13 @@ from zoo.serving import Pipeline
 from zoo.text import SentencePieceTokenizer
 from zoo.training.attention_losses import CoverageLoss
 from zoo.training.learn import learn
-from zoo.training.settings import Settings
+from zoo.training.settings import SearchSettings
 
 METRICS = ("rouge1", "rouge2", "rougeL")
 
 
 @dataclasses.dataclass(kw_only=True)
-class Config(Settings):
+class Config(SearchSettings):
     """Summaries: a text such as an e-mail, and in a few words what it is about."""
 
     data: str = "tfds:aeslc"
@@ -62,9 +62,6 @@ class Config(Settings):
     """Pieces of words, of texts and summaries together."""
     summary_length: int = 40
     """Pieces that may be written at most."""
-    beam_width: int = 5
-    num_results: int = 3
-    """Summaries that the SavedModel gives for a text."""
     length_penalty: float = 1.0
     """Above 0 favours longer summaries."""
     no_repeat_ngram: int = 2
@@ -76,6 +73,11 @@ class Config(Settings):
     warmup_steps: int = 300
     patience: int = 4
     of_training = ("source", "target", "coverage_weight")
+
+    @property
+    def search(self):
+        own = {"length_penalty": self.length_penalty, "no_repeat_ngram": self.no_repeat_ngram}
+        return super().search | own
 
     def validate(self):
         super().validate()
@@ -113,9 +115,7 @@ def build(config, texts, summaries):
     encoder, decoder = make(pieces.vocabulary_size, config)
     if config.copy:
         encoder, decoder = zoo.CopyEncoder(encoder), zoo.CopyDecoder(decoder)
-    names = ("beam_width", "num_results", "length_penalty", "no_repeat_ngram")
-    search = {name: getattr(config, name) for name in names}
-    search["max_length"] = config.summary_length
+    search = config.search | {"max_length": config.summary_length}
     model = zoo.Seq2Seq(encoder, decoder, share_embeddings=True)
     return Pipeline(model, pieces, pieces, search, max_source_length=config.max_length)
 

@@ -30,13 +30,13 @@ from zoo.data import load_examples
 from zoo.serving import Pipeline
 from zoo.text import SentencePieceTokenizer
 from zoo.training.learn import learn
-from zoo.training.settings import GuidedSettings
+from zoo.training.settings import GuidedSettings, SearchSettings
 
 METRICS = ("bleu", "chrf")
 
 
 @dataclasses.dataclass(kw_only=True)
-class Config(GuidedSettings):
+class Config(GuidedSettings, SearchSettings):
     """Translation: a sentence in one language, the same in another."""
 
     data: str = "multi30k"
@@ -66,9 +66,6 @@ class Config(GuidedSettings):
     """Both languages have the same pieces and the same embeddings."""
     tokenizers_from: str | None = None
     """SavedModel whose pieces are taken, not new ones; models that share them form ensembles."""
-    beam_width: int = 5
-    num_results: int = 5
-    """Translations that the SavedModel gives for a text."""
     length_penalty: float = 1.0
     """Above 0 favours longer translations."""
 
@@ -78,6 +75,10 @@ class Config(GuidedSettings):
     average: int = 10
     of_training = ("source", "target", "subword_sampling", "tokenizers_from")
 
+    @property
+    def search(self):
+        return super().search | {"length_penalty": self.length_penalty}
+
     def validate(self):
         super().validate()
         right = self.units is None or (self.units > 0 and self.units % 4 == 0)
@@ -85,6 +86,8 @@ class Config(GuidedSettings):
         self.require("layers", self.layers is None or self.layers > 0, "at least 1")
         self.require("subword_sampling", self.subword_sampling >= 0, "0 or more")
         self.require("vocabulary_size", self.vocabulary_size >= 32, "at least 32")
+        is_one = not (self.init_from and self.tokenizers_from)
+        self.require("tokenizers_from", is_one, "left out beside --init-from, which has its own")
 
 
 def train(config):
@@ -107,8 +110,7 @@ def build(config, sources, targets):
         reads, writes = (SentencePieceTokenizer.train(s, config.vocabulary_size) for s in sides)
     make = transformer if config.model == "transformer" else recurrent
     parts = make(reads.vocabulary_size, writes.vocabulary_size, config)
-    search = {"beam_width": config.beam_width, "num_results": config.num_results}
-    search |= {"max_length": 2 * config.max_length, "length_penalty": config.length_penalty}
+    search = config.search | {"max_length": 2 * config.max_length}
     model = zoo.Seq2Seq(*parts, share_embeddings=reads.serialize() == writes.serialize())
     limits = {"max_source_length": 2 * config.max_length, "length_ratio": 2.0}
     return Pipeline(model, reads, writes, search, **limits)

@@ -156,11 +156,15 @@ def test_list_shows_recipes_and_models(place):
 def test_a_model_is_trained_on(place):
     """--init-from begins where the SavedModel is, not where a new model would."""
     options = ["--data", "words", "--epochs", 1, "--init-from", "saved_models/tiny"]
-    options += ["--batch-tokens", 256, "--warmup-steps", 1]
+    options += ["--batch-tokens", 256, "--warmup-steps", 1, "--beam-width", 4]
     zoo(place, "train", "pronounce", "--output", "runs/more", *options)
     # What describes the model is that of the SavedModel, not the recipe's default.
     about = json.loads((place / "runs/more/run.json").read_text())
     assert about["config"]["units"] == 24
+    assert about["went_on_from"] == "tiny/1"
+    # Another search may be wanted; what is not said of it is as it was.
+    search = json.loads((place / "runs/more/pipeline.json").read_text())["search"]
+    assert (search["beam_width"], search["num_results"]) == (4, 3)
     first, more = (
         [json.loads(line)["loss"] for line in lines_of(place / "runs" / name / "metrics.jsonl")]
         for name in ("tiny", "more")
@@ -204,7 +208,7 @@ MISTAKES = {
     "n-best": (["predict", "saved_models/tiny", "word", "--n-best", "9"], 2, "must be 1 to 3"),
     "no best": (["predict", "saved_models/tiny", "word", "--n-best", "0"], 2, "must be 1 to 3"),
     "units": (["train", "pronounce", "--output", "runs/x", "--units", "0"], 2, "units=0"),
-    "width": (["train", "pronounce", "--output", "runs/x", "--num-results", "9"], 2, "beam_width"),
+    "width": (["train", "pronounce", "--output", "runs/x", "--num-results", "9"], 2, "which is 5"),
     "length": (
         ["train", "pronounce", "--output", "runs/x", "--max-length", "1"],
         1,
@@ -219,10 +223,10 @@ MISTAKES = {
     "other model": (
         [
             *("train", "pronounce", "--output", "runs/x", "--data", "words"),
-            *("--init-from", "saved_models/tiny", "--units", "76"),
+            *("--init-from", "saved_models/tiny", "--units", "256"),  # what a new one would have
         ],
         1,
-        "`units` is 24 in saved_models/tiny, whose model is trained on. Received: units=76",
+        "`units` is 24 in saved_models/tiny, whose model is trained on. Received: units=256",
     ),
     "dropout": (["train", "pronounce", "--output", "runs/x", "--dropout", "1.5"], 2, "dropout=1.5"),
     "draw": (["predict", "saved_models/tiny", "word", "--top-p", "2"], 2, "top_p=2"),

@@ -112,13 +112,17 @@ def _run(recipe):
     from zoo.training.run import stored_config, with_model_of
     from zoo.training.trainer import use_all_cores
 
-    stored = stored_config(type(parsed), parsed.output)
-    if stored:
+    def parse(default):
         options = sys.argv[3:] if recipe is None else sys.argv[2:]
         with _mistakes_in_a_line():
-            parsed = tyro.cli(type(parsed), args=options, default=stored)
+            return tyro.cli(type(default), args=options, default=default)
+
+    stored = stored_config(type(parsed), parsed.output)
+    if stored:
+        parsed = parse(stored)
+        parsed.is_complete = True
     else:
-        parsed = with_model_of(parsed)  # before the recipe reads its data as the model wants it
+        parsed = with_model_of(parsed, parse)  # before the recipe reads its data as it wants it
     if not parsed.jit:  # XLA shares an operation among threads
         use_all_cores()
     devices.start(parsed.strategy)

@@ -16,11 +16,11 @@ import tensorflow as tf
 import zoo
 from zoo.serving import load
 from zoo.serving.pipelines import deserialize
+from zoo.serving.saved_model import find_version, read_json
 from zoo.serving.saved_model import read_about as read_saved_model
-from zoo.serving.saved_model import read_json
 from zoo.training.checkpoints import Checkpoints, write
 from zoo.training.devices import cores, current
-from zoo.training.settings import Settings
+from zoo.training.settings import SearchSettings, Settings
 
 # Options that a run can go on with in another way than it began.
 MAY_CHANGE = ("output", "epochs", "patience", "save_minutes", "keep", "strategy", "data_service")
@@ -95,7 +95,10 @@ class Run:
         with self.devices.strategy.scope():
             if not self.starts:
                 return deserialize(read_json(self.path / "pipeline.json"), policy)
-            pipeline = load(self.config.init_from) if self.config.init_from else make()
+            if self.config.init_from:
+                pipeline = load(self.config.init_from).with_search(**_search(self.config))
+            else:
+                pipeline = make()
             if policy == "float32":
                 return pipeline
             weights = pipeline.model.get_weights()
@@ -145,6 +148,7 @@ class Run:
             "fingerprint": batches.fingerprint,
             "examples": next(reversed(self.data.values())).sources[:8],
             "command": shlex.join([pathlib.Path(sys.argv[0]).name, *sys.argv[1:]]),
+            **self._went_on_from(),
             "zoo": zoo.__version__,
             "tensorflow": tf.__version__,
             "machine": machine(),
@@ -154,6 +158,13 @@ class Run:
         dev = next(reversed(self.data.values()))
         write(self.path / "dev.json", _json({"sources": dev.sources, "targets": dev.targets}))
         self.checkpoints.path.mkdir(exist_ok=True)
+
+    def _went_on_from(self):
+        """The version that `init_from` means now: later it may mean another."""
+        if not self.config.init_from:
+            return {}
+        version = find_version(pathlib.Path(self.config.init_from).absolute())
+        return {"went_on_from": f"{version.parent.name}/{version.name}"}
 
     def _require_shared(self, fingerprint):
         """Raises an error on every worker unless all see the folder that the chief writes to."""
@@ -211,27 +222,51 @@ def read_about(path):
     return read_json(file, wanted=["recipe", "config", "data"])
 
 
-def with_model_of(config):
-    """The config, where what it says of the model is what its `init_from` says of it."""
-    if not config.init_from:
+def with_model_of(config, parse=None):
+    """The config with the model and the search of its `init_from`, as far as it leaves them out.
+
+    What it leaves out is what has the recipe's default; or, for sure, what the command line does
+    not say, which `parse` reads again with another config for the rest.
+    """
+    if not config.init_from or config.is_complete:
         return config
-    saved_model = read_saved_model(config.init_from)
-    ours = [cls for cls in type(config).__mro__ if issubclass(cls, Settings)]
-    ours = [cls for cls in ours if cls.__module__ == Settings.__module__]
-    free = {field.name for cls in ours for field in dataclasses.fields(cls)}
-    free |= {"data", *config.of_training}
-    for field in dataclasses.fields(config):
-        before = saved_model.get("config", {}).get(field.name, field.default)
-        now = getattr(config, field.name)
-        if field.name in free or now == before:
-            continue
-        if now != field.default:
+    model, search = _of_saved_model(config)
+    if parse:
+        default = type(config)(output=config.output, init_from=config.init_from)
+        config = parse(dataclasses.replace(default, **model, **search))
+    else:
+        defaults = {field.name: field.default for field in dataclasses.fields(config)}
+        theirs = {**model, **search}.items()
+        theirs = {name: value for name, value in theirs if getattr(config, name) == defaults[name]}
+        config = dataclasses.replace(config, **theirs)
+    for name, before in model.items():
+        now = getattr(config, name)
+        if now != before:
             raise ValueError(
-                f"`{field.name}` is {before} in {config.init_from}, whose model is trained on. "
-                f"Received: {field.name}={now}. Leave the option out"
+                f"`{name}` is {before} in {config.init_from}, whose model is trained on. "
+                f"Received: {name}={now}. Leave the option out"
             )
-        config = dataclasses.replace(config, **{field.name: before})
+    config.is_complete = True
     return config
+
+
+def _of_saved_model(config):
+    """What `init_from` says of the options of its model, and of those of its search: two dicts."""
+    about = read_saved_model(config.init_from)
+    before, search = about.get("config", {}), about.get("pipeline", {}).get("search", {})
+    ours = [cls for cls in type(config).__mro__ if cls.__module__ == Settings.__module__]
+    free = {field.name for cls in ours for field in dataclasses.fields(cls)}
+    free |= {"data", *config.of_training, *_search(config)}
+    model = [field for field in dataclasses.fields(config) if field.name not in free]
+    model = {field.name: before.get(field.name, field.default) for field in model}
+    search = {name: search[name] for name in _search(config) if name in search}
+    if search.get("num_results") == search.get("beam_width"):
+        search.pop("num_results", None)  # as many as the beam, whatever that is
+    return model, search
+
+
+def _search(config):
+    return config.search if isinstance(config, SearchSettings) else {}
 
 
 def stored_config(cls, path):

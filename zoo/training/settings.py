@@ -76,6 +76,8 @@ class Settings:
 
     # Options of a recipe that are not its model's: what goes on from a model may have others.
     of_training = ()
+    # Whether what was left out has been taken from what the training goes on from.
+    is_complete = False
 
     def validate(self):
         """Raises an error at a value that no training can be done with."""
@@ -100,6 +102,27 @@ class Settings:
         """Raises an error unless the value is right; for `validate`."""
         if not is_right:
             raise UsageError(f"`{name}` must be {wanted}. Received: {name}={getattr(self, name)}")
+
+
+@dataclasses.dataclass(kw_only=True)
+class SearchSettings(Settings):
+    """Those of a training whose model is scored, and exported, with a beam search."""
+
+    beam_width: int = 5
+    """Hypotheses of the search."""
+    num_results: int | None = None
+    """Answers that the SavedModel gives to each source; by default as many as --beam-width."""
+
+    @property
+    def search(self):
+        """The options of the search, which what goes on from a model may have others of, too."""
+        return {"beam_width": self.beam_width, "num_results": self.num_results or self.beam_width}
+
+    def validate(self):
+        super().validate()
+        self.require("beam_width", self.beam_width >= 1, "at least 1")
+        is_right = self.num_results is None or 1 <= self.num_results <= self.beam_width
+        self.require("num_results", is_right, f"1 to --beam-width, which is {self.beam_width}")
 
 
 @dataclasses.dataclass(kw_only=True)
