@@ -11,11 +11,12 @@ import pytest
 
 import zoo
 from recipes import translate
+from tests.serving.bare import require_alike
 from tests.tools import run_zoo_here
 from zoo.cli import main
 from zoo.evaluation.alignment import format_links, parse_links, symmetrize
 from zoo.serving import SavedModel
-from zoo.training.export_run import export_runs
+from zoo.training.export_run import best_pipeline, export_runs
 
 # Epochs and learning rate that each needs for it.
 MODELS = {
@@ -118,7 +119,7 @@ def saved_models(runs, folder):
     return Made(lambda name: export_runs([runs[name]], folder / "saved" / name))
 
 
-@pytest.mark.parametrize(
+each_model = pytest.mark.parametrize(
     "model",
     [
         "bahdanau",
@@ -127,6 +128,9 @@ def saved_models(runs, folder):
         pytest.param("luong", marks=pytest.mark.slow),
     ],
 )
+
+
+@each_model
 def test_each_model_gives_the_sentences_back(runs, saved_models, model):
     english, german = zip(*sentences(), strict=True)
     last = json.loads((runs[model] / "metrics.jsonl").read_text().splitlines()[-1])
@@ -134,6 +138,13 @@ def test_each_model_gives_the_sentences_back(runs, saved_models, model):
     assert last["bleu"] > 99.9
     answers = SavedModel(saved_models[model])("serving_default", text=list(english))
     assert [text.decode() for text in answers["text"]] == list(german)
+
+
+@each_model
+def test_each_model_answers_alike_elsewhere(runs, saved_models, model, tmp_path):
+    moved = shutil.copytree(saved_models[model], tmp_path / "elsewhere" / "1")
+    texts = [*(english for english, _ in sentences()[:20]), "", "Who is this?"]
+    require_alike(best_pipeline(runs[model]), moved, texts, tmp_path)
 
 
 def test_runs_are_exported_as_an_ensemble(runs, saved_models, folder, tmp_path):

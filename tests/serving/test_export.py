@@ -2,10 +2,7 @@
 
 import json
 import pathlib
-import pickle
 import shutil
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -14,38 +11,12 @@ from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow_serving.apis import prediction_log_pb2
 
 import zoo
+from tests.serving.bare import require_alike, serve
 from tests.serving.tools import tiny_pipeline
 from tests.tools import close, log_softmax
 from zoo.serving import SavedModel, export
 
 WORDS = ["cab", "a", "decade", "", "bead", "fabled", "é", "facade"]
-
-# What a server is: TensorFlow, the ops of tensorflow-text, and nothing of ours.
-SERVER = """
-import pickle, resource, sys
-import tensorflow as tf
-import tensorflow_text
-
-folder, requests, results = sys.argv[1:]
-signatures = tf.saved_model.load(folder).signatures
-answers = []
-for signature, columns in pickle.load(open(requests, "rb")):
-    columns = {name: tf.constant(values, tf.string) for name, values in columns.items()}
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    answer = {k: v.numpy() for k, v in signatures[signature](**columns).items()}
-    answer["megabytes"] = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
-    answers.append(answer)
-assert not any(name.split(".")[0] == "zoo" for name in sys.modules)
-pickle.dump(answers, open(results, "wb"))
-"""
-
-
-def serve(folder, requests, tmp_path):
-    """Answers requests, a list of (signature, columns), in a process without the zoo."""
-    (tmp_path / "requests").write_bytes(pickle.dumps(requests))
-    arguments = [str(folder), str(tmp_path / "requests"), str(tmp_path / "results")]
-    subprocess.run([sys.executable, "-c", SERVER, *arguments], check=True, cwd=tmp_path)
-    return pickle.loads((tmp_path / "results").read_bytes())
 
 
 @pytest.fixture(scope="module")
@@ -62,22 +33,7 @@ def folder(pipeline, tmp_path_factory):
 def test_it_answers_as_the_pipeline_in_a_process_without_the_zoo(pipeline, tmp_path):
     made = export(pipeline, tmp_path / "here" / "tiny", examples=WORDS)
     moved = made.parents[1].rename(tmp_path / "elsewhere") / "tiny" / "1"
-    texts = pipeline(WORDS)
-    columns = {"text": WORDS, "target": texts["texts"][:, 1].numpy().tolist()}
-    requests = [
-        ("serving_default", {"text": WORDS}),
-        ("align", {"text": WORDS}),
-        ("score", columns),
-    ]
-    default, align, score = serve(moved, requests, tmp_path)
-    for name in ("text", "texts"):
-        assert default[name].tolist() == texts[name].numpy().tolist()
-    for name in ("score", "scores"):
-        close(default[name], texts[name], 1e-4)
-    here = pipeline.align(tf.constant(WORDS))
-    assert align["target_tokens"].tolist() == here["target_tokens"].numpy().tolist()
-    close(align["alignments"], here["alignments"], 1e-4)
-    close(score["log_prob"][4:], texts["scores"][4:, 1], 1e-4)
+    require_alike(pipeline, moved, WORDS, tmp_path)
 
 
 def test_weights_of_float16_take_half_the_space_and_settings_of_search_survive(folder, tmp_path):
