@@ -136,9 +136,23 @@ def test_symbols_and_characters_by_hand():
     assert characters.detokenize([[5, 4, 6]]).numpy().tolist() == ["baé".encode()]
 
 
+@every_tokenizer
+def test_nothing_is_nothing(make):
+    tokenizer = make()
+    assert detokenized(tokenizer, []) == []
+    assert tokenizer.tokens(tf.zeros((2, 0), tf.int64)).shape == (2, 0)
+
+
+def test_symbols_are_learnt_where_the_graph_finds_them():
+    text = "K\u00a0AE\u2028\x85\x1cT\u3000K T\r\vAE"
+    tokenizer = SymbolTokenizer.train([text])
+    assert SymbolTokenizer.unknown_id not in tokenizer.tokenize([text]).values.numpy()
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
+        (lambda: SymbolTokenizer([]), "must be one at least"),
         (lambda: SymbolTokenizer(["a", "b", "a"]), r"Received twice: \['a'\]"),
         (lambda: SentencePieceTokenizer.train(LINES, 90, "wordpiece"), "kind='wordpiece'"),
         (lambda: SentencePieceTokenizer.train(["a b"], 5000), "5000 pieces"),
@@ -209,6 +223,7 @@ def test_other_pieces_of_the_same_text():
         ("go pos=V tense=PST", "g|o|pos=V|tense=PST"),
         ("a, b pos=V", "a|,| |b|pos=V"),
         ("no features", "n|o| |f|e|a|t|u|r|e|s"),
+        ("go pos=V\r", "g|o|pos=V"),
         ("x=1 go", "x|=|1| |g|o"),  # in front they are none
         ("", ""),
     ],

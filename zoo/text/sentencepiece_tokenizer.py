@@ -113,7 +113,7 @@ class SentencePieceTokenizer(Tokenizer):
             return thread.submit(draw).result()
 
     def tokens(self, ids):
-        ids = tf.convert_to_tensor(ids)
+        ids = tf.cast(ids, tf.int32)
         pieces = self.processor.id_to_string(ids)
         for i, token in enumerate(self.special_tokens):
             pieces = tf.where(ids == i, token, pieces)

@@ -1,4 +1,5 @@
 import collections
+import re
 
 import tensorflow as tf
 
@@ -28,10 +29,12 @@ class SymbolTokenizer(Tokenizer):
 
     def __init__(self, symbols, lowercase=False):
         super().__init__()
-        if len(set(symbols)) != len(symbols):
-            repeated = [s for s, n in collections.Counter(symbols).items() if n > 1]
-            raise ValueError(f"`symbols` must differ from each other. Received twice: {repeated}")
         self.symbols = tuple(symbols)
+        if not self.symbols:
+            raise ValueError("`symbols` must be one at least. Received: none")
+        repeated = [s for s, n in collections.Counter(self.symbols).items() if n > 1]
+        if repeated:
+            raise ValueError(f"`symbols` must differ from each other. Received twice: {repeated}")
         self.lowercase = lowercase
         self.table = tf.lookup.StaticHashTable(
             tf.lookup.KeyValueTensorInitializer(
@@ -51,7 +54,7 @@ class SymbolTokenizer(Tokenizer):
 
     @staticmethod
     def split(string):
-        return string.split()
+        return re.findall(r"[^ \t\n\v\f\r]+", string)  # at what the graph splits at, and no more
 
     def split_in_graph(self, strings):
         return tf.strings.split(strings)

@@ -60,11 +60,12 @@ class Tokenizer(tf.Module):
         if isinstance(ids, tf.RaggedTensor):
             ids = ids.to_tensor(self.pad_id)
         ids = tf.cast(ids, tf.int32)
-        rows = tf.reshape(ids, (-1, tf.shape(ids)[-1]))
+        shape = tf.shape(ids)
+        rows = tf.reshape(ids, (tf.reduce_prod(shape[:-1]), shape[-1]))
         ended = tf.cumsum(tf.cast(rows == self.end_id, tf.int32), axis=1) > 0
         keep = ~ended & (rows != self.pad_id) & (rows != self.start_id)
         keep &= (rows >= 0) & (rows < self.vocabulary_size)
-        return tf.reshape(self.join(tf.ragged.boolean_mask(rows, keep)), tf.shape(ids)[:-1])
+        return tf.reshape(self.join(tf.ragged.boolean_mask(rows, keep)), shape[:-1])
 
     @classmethod
     def from_config(cls, config):
