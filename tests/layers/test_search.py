@@ -1,5 +1,6 @@
 """The rules of search, one by one."""
 
+import itertools
 import json
 
 import keras
@@ -19,7 +20,14 @@ from tests.tools import (
     randomize,
     to_numpy,
 )
-from zoo import BeamSearchDecoder, Decoder, GreedyDecoder, RecurrentDecoder
+from zoo import (
+    BeamSearchDecoder,
+    Decoder,
+    GreedyDecoder,
+    RecurrentDecoder,
+    RecurrentEncoder,
+    SamplingDecoder,
+)
 
 START, END, A, B = 1, 2, 3, 4
 
@@ -547,3 +555,30 @@ class FlatState(TableDecoder):
 def test_errors_say_what_was_received(call, message):
     with pytest.raises((ValueError, NotImplementedError), match=message):
         call()
+
+
+@pytest.mark.parametrize("penalty", [0.0, 0.5])
+@pytest.mark.parametrize("make", [BeamSearchDecoder, GreedyDecoder, SamplingDecoder])
+def test_log_probs_do_not_depend_on_how_large_all_logits_are(make, penalty):
+    time, rng = 40, np.random.default_rng(0)
+    table = np.float32(random_table(rng, time=time, vocabulary=50, scale=3.0) + 10_000)
+    weights = rng.dirichlet(np.ones(3), size=(1, time))
+    decoder = TableDecoder(table, weights if penalty else None)
+    options = {"coverage_penalty": penalty} if make is BeamSearchDecoder else {}
+    search = make(decoder, max_length=time, min_length=time, **options)
+    result = search(np.zeros((1, 1, 1), "int32"))
+    tokens = to_numpy(result.tokens)[0, 0]
+    exact = log_softmax(table.astype("float64"))[0]
+    log_prob = sum(exact[i, a, b] for i, (a, b) in enumerate(itertools.pairwise([START, *tokens])))
+    np.testing.assert_allclose(to_numpy(result.log_probs)[0, 0], log_prob, rtol=0, atol=5e-4)
+
+
+@pytest.mark.skipif(keras.backend.backend() == "torch", reason="Keras' max of nothing is a scalar")
+@pytest.mark.parametrize("make", [BeamSearchDecoder, GreedyDecoder, SamplingDecoder])
+def test_no_sources_have_no_results(make):
+    encoder, decoder = RecurrentEncoder(9, 4, 5), attention_decoder()
+    source = np.array([[4, 5, 6]])
+    decoder(source, *encoder(source))
+    result = make(decoder, max_length=4)(*encoder(source[:0]))
+    assert result.tokens.shape == (0, result.tokens.shape[1], 4)
+    assert result.alignments.shape == (*result.tokens.shape, 3)

@@ -4,7 +4,7 @@ from keras import ops
 from zoo.layers import checks
 from zoo.layers.hypotheses import NONE, Choice, gather_beams, standing
 from zoo.layers.search import Search
-from zoo.layers.vocabulary import best_words, in_chunks, log_totals
+from zoo.layers.vocabulary import best_words, in_chunks, normalizers
 
 FEW = 2  # chunks with words to pass over, for which it is quicker to look at as many more
 
@@ -40,7 +40,7 @@ class BeamSearchDecoder(Search):
             overrules the other rules; an end id in it ends the result, an id outside the
             vocabulary leaves none.
         max_length: an int or (batch,) ints, a limit per source between 1 and the `max_length`
-            above; it overrules `min_length`.
+            above (a tensor's are clipped to that); it overrules `min_length`.
         batch_size: int, for a decoder without memory.
 
     Returns a named tuple, the best result first:
@@ -118,24 +118,24 @@ class BeamSearchDecoder(Search):
         is_there = hypotheses.log_probs > NONE / 2
         active = hypotheses.active[:, None]  # (batch, 1)
         grows = active & is_there & ~hypotheses.finished  # (batch, beam)
-        chunks, totals, passed_over = self._going_on(logits, allowed)
-        base = ops.where(grows, hypotheses.log_probs - totals, NONE)
+        chunks, (largest, rest), passed_over = self._going_on(logits, allowed)
+        base = ops.where(grows, hypotheses.log_probs - rest, NONE)  # and behind it logit - largest
         may_end = allowed[..., self.end_id]
-        end_log_probs = base + ops.where(may_end, logits[:, :, self.end_id], NONE)
+        end_log_probs = base + ops.where(may_end, logits[:, :, self.end_id] - largest, NONE)
         factor = self._length_factor(step + 1)
-        if not self.uses_coverage:
-            log_probs, words = best_words(chunks, base, beam, passed_over)
-            log_probs = ops.concatenate([end_log_probs, log_probs], axis=1)
-            scores = log_probs / factor
-        else:
+        ranked, parts = base - largest, [base, largest]
+        if self.uses_coverage:
             covered = ops.log(ops.clip(hypotheses.coverage, 1e-6, 1.0))
             covered = self.coverage_penalty * ops.sum(covered, axis=-1)  # (batch, beam)
-            ranks, words = best_words(chunks, base + covered * factor, beam, passed_over)
-            of_base, of_covered = gather_beams([base, covered], words // size)
-            of_words = gather_beams(ops.reshape(logits, (-1, beam * size)), words)
-            log_probs = ops.where(ranks > NONE / 2, of_base + of_words, NONE)
-            log_probs = ops.concatenate([end_log_probs, log_probs], axis=1)
-            scores = log_probs / factor + ops.concatenate([covered, of_covered], axis=1)
+            ranked, parts = ranked + covered * factor, [*parts, covered]
+        ranks, words = best_words(chunks, ranked, beam, passed_over)
+        of_base, of_largest, *of_covered = gather_beams(parts, words // size)
+        of_words = gather_beams(ops.reshape(logits, (-1, beam * size)), words)
+        log_probs = ops.where(ranks > NONE / 2, of_base + (of_words - of_largest), NONE)
+        log_probs = ops.concatenate([end_log_probs, log_probs], axis=1)
+        scores = log_probs / factor
+        if self.uses_coverage:
+            scores = scores + ops.concatenate([covered, *of_covered], axis=1)
 
         # NaN and the impossible rank last. A source whose search is over keeps its slots in order.
         stay_scores = ops.where(hypotheses.finished, hypotheses.scores, NONE)
@@ -159,24 +159,25 @@ class BeamSearchDecoder(Search):
         )
 
     def _going_on(self, logits, allowed):
-        """Chunks of the logits of what goes on, log(sum(exp(logits))) (batch, beam), and the ids
-        that the chunks hold though they may not be written or are the end."""
+        """Chunks of the logits of what goes on, the `normalizers` (batch, beam), and the ids that
+        the chunks hold though they may not be written or are the end."""
         chunks = in_chunks(logits)
-        totals = log_totals(logits, chunks)
+        parts = normalizers(logits, chunks)
         passed_over = {self.end_id, *self.forbidden_ids}
         if len(allowed.shape) > 1 or len({i // chunks.width for i in passed_over}) > FEW:
             goes_on = ops.not_equal(ops.arange(logits.shape[-1]), self.end_id)
             chunks = in_chunks(ops.where(ops.logical_and(allowed, goes_on), logits, NONE))
             passed_over = ()
-        return chunks, totals, passed_over
+        return chunks, parts, passed_over
 
     def can_improve(self, hypotheses, limits):
         # A live hypothesis can at best keep its log_prob until the limit and cover everything.
         live = ops.where(hypotheses.finished, NONE, hypotheses.log_probs)
-        bound = ops.max(live, axis=1) / self._length_factor(limits)  # (batch,)
+        best = ops.max(live, axis=1, initial=NONE)  # of no source, too
+        bound = best / self._length_factor(limits)  # (batch,)
         done = ops.where(hypotheses.finished, hypotheses.scores, NONE)
         nth_best = ops.top_k(done, k=self.num_results)[0][:, -1]
-        return ops.logical_and(ops.max(live, axis=1) > NONE / 2, bound > nth_best)
+        return ops.logical_and(best > NONE / 2, bound > nth_best)
 
     def rank(self, hypotheses):
         # The slots are sorted by score. Finished results first, then unfinished, then empty slots.

@@ -7,7 +7,7 @@ from zoo.layers import checks
 from zoo.layers.chance import draw_index
 from zoo.layers.hypotheses import NONE, Choice, standing
 from zoo.layers.search import Search
-from zoo.layers.vocabulary import log_totals, top_k
+from zoo.layers.vocabulary import normalizers, top_k
 
 
 @keras.saving.register_keras_serializable("zoo")
@@ -92,7 +92,8 @@ class SamplingDecoder(Search):
         candidates = ops.where(allowed, logits, NONE)
         tokens = self._draw(candidates, ops.take(chances, step, axis=0))
         of_tokens = ops.take_along_axis(logits, tokens[:, :, None], axis=-1)[:, :, 0]
-        grown = log_probs + of_tokens - log_totals(logits)
+        largest, rest = normalizers(logits)
+        grown = log_probs + ((of_tokens - largest) - rest)
         grown = ops.where(is_there, grown, NONE)
         log_probs = ops.where(grows, grown, log_probs)
         return Choice(
@@ -108,7 +109,7 @@ class SamplingDecoder(Search):
         vocabulary_size, ids = logits.shape[-1], None
         if self.top_k or self.top_p < 1:  # the most probable first
             logits, ids = top_k(logits, min(self.top_k or vocabulary_size, vocabulary_size))
-        largest = ops.max(logits, axis=-1, keepdims=True)
+        largest = ops.max(logits, axis=-1, keepdims=True, initial=NONE)
         probabilities = ops.softmax((logits - largest) / self.temperature, axis=-1)
         probabilities = ops.where(logits > NONE / 2, probabilities, 0.0)  # at any temperature
         if self.top_p < 1:

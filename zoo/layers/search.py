@@ -4,6 +4,7 @@ A search knows of its decoder only the contract of `zoo.Decoder`.
 """
 
 import keras
+import numpy as np
 from keras import ops
 
 from zoo.layers import checks
@@ -88,7 +89,7 @@ class Search(NamedArguments, keras.layers.Layer):
         if batch_size is None:
             batch_size = self._batch_size(memory, summary, prefix)
         elif not ops.is_tensor(batch_size):
-            batch_size = checks.integer("batch_size", batch_size, 1)
+            batch_size = checks.integer("batch_size", batch_size, 0)
         prefix = self._prefix(prefix, batch_size)
         limits = self._limits(max_length, batch_size)  # (batch,)
         choose = self.chooser(batch_size)
@@ -268,7 +269,8 @@ class Search(NamedArguments, keras.layers.Layer):
     def _limits(self, max_length, batch_size):
         if max_length is None:
             max_length = self.max_length
-        if isinstance(max_length, int) and not 1 <= max_length <= self.max_length:
+        is_known = isinstance(max_length, (int, np.integer, np.ndarray, list, tuple))
+        if is_known and not all(1 <= limit <= self.max_length for limit in np.ravel(max_length)):
             raise ValueError(
                 f"`max_length` must be between 1 and the {self.max_length} of the constructor. "
                 f"Received: max_length={max_length}"

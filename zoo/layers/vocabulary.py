@@ -46,9 +46,15 @@ def _chunk(size):
 
 
 def log_totals(logits, chunks=None, probabilities=None):
-    """log(sum(exp(logits))) = logit - log(probability) of any one word: softmax is one kernel.
+    """log(sum(exp(logits))), for what has no use for the parts that `normalizers` gives."""
+    return sum(normalizers(logits, chunks, probabilities))
 
-    The word is the most probable one, whose probability does not vanish: it is in the first of the
+
+def normalizers(logits, chunks=None, probabilities=None):
+    """The largest logit and a rest: log(probability) of a word is (logit - largest) - rest.
+
+    In this order nothing is lost where all logits are large. The rest is -log(probability) of the
+    most probable word, for softmax is one kernel; it does not vanish, and is in the first of the
     `chunks` with the largest maximum, if the logits were cut into them.
     """
     if chunks is not None:
@@ -64,7 +70,7 @@ def log_totals(logits, chunks=None, probabilities=None):
         rows = ops.reshape(probabilities, (-1, count, width))
         probabilities = gather_beams(rows, ops.reshape(which, (-1, 1)))  # (rows, 1, width)
         probabilities = reshape(probabilities, (*lead, width))
-    return largest - ops.log(ops.max(probabilities, axis=-1, initial=0.0))
+    return largest, -ops.log(ops.max(probabilities, axis=-1, initial=0.0))
 
 
 def top_k(values, k):
