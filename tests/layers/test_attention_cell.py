@@ -7,6 +7,7 @@ from zoo import (
     AttentionCell,
     BahdanauAttention,
     BeamSearchDecoder,
+    GreedyDecoder,
     LuongAttention,
     RecurrentDecoder,
     ResidualRNNCells,
@@ -164,6 +165,30 @@ def test_what_is_emitted():
     assert output_size(query="previous_state") == 6
     assert output_size(query="previous_state", attention_size=8) == 8
     assert output_size(query="previous_state", input_feeding=False) == 6 + 5
+
+
+@pytest.mark.parametrize("query", ["output", "previous_state"])
+def test_a_cell_that_was_never_called_runs_a_sequence(query):
+    cell = AttentionCell(keras.layers.GRUCell(6), BahdanauAttention(4), 8, query, False)
+    source = cell.precompute(np.ones((2, 7, 5), "float32"))
+    inputs = np.ones((2, 3, 3), "float32")
+    state = cell.initial_state([keras.ops.zeros((2, 1, 6))], source)
+    outputs, _, weights = cell.sequence(inputs, state, source)
+    assert weights.shape == (2, 3, 7)
+    for i in range(3):
+        output, state, _ = cell(inputs[:, i : i + 1], state, source)
+        close(outputs[:, i : i + 1], output)
+
+
+@pytest.mark.parametrize("query", ["output", "previous_state"])
+def test_a_search_where_the_parts_compute_in_other_types(query):
+    cell = AttentionCell(
+        keras.layers.GRUCell(6), BahdanauAttention(4), 8, query, dtype="mixed_bfloat16"
+    )
+    decoder = RecurrentDecoder(9, 5, cell, dtype="mixed_bfloat16")
+    memory = np.ones((2, 7, 5), "float32"), np.ones((2, 7), bool), np.ones((2, 5), "float32")
+    tokens = GreedyDecoder(decoder, max_length=4)(*memory).tokens
+    assert tokens.shape == (2, 1, 4)
 
 
 def test_residual_layers_add_their_input():

@@ -36,6 +36,12 @@ def test_padding_changes_nothing(cell, bidirectional, num_layers):
     assert summary.shape[-1] == 5 * states * num_layers * (2 if bidirectional else 1)
 
 
+def test_training_reads_as_inference_does_at_padding_too():
+    encoder = randomize(RecurrentEncoder(np.int64(11), 4, np.int64(5), bidirectional=True))
+    for trained, read in zip(encoder(SOURCE, training=True), encoder(SOURCE), strict=True):
+        close(trained, read)
+
+
 def test_backward_states_have_read_everything():
     memory, _, summary = encode(bidirectional=True)
     close(summary[0, 5:], memory[0, 0, 5:])  # backwards, the first position is the last one read

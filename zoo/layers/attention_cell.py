@@ -171,6 +171,8 @@ class AttentionCell(keras.layers.Layer):
 
         Returns outputs (batch, time, output_size), state, weights (batch, time, source_length).
         """
+        if not self.built:  # by no call
+            self.build(inputs.shape, source_shape=AttentionSource(None, source.values.shape, None))
         inputs = ops.cast(inputs, self.compute_dtype)
         if self.input_feeding or self.attention.is_monotonic:
             noise = self.draw_noise(inputs, source, training)
@@ -206,9 +208,10 @@ class AttentionCell(keras.layers.Layer):
         return self.attention.draw_noise((*ops.shape(inputs)[:2], ops.shape(source.values)[1]))
 
     def _emit(self, output, context):
+        output = ops.cast(output, self.compute_dtype)  # the parts may compute in others
         if not self.emits_context:
             return output
-        joined = ops.concatenate([output, context], axis=-1)
+        joined = ops.concatenate([output, ops.cast(context, self.compute_dtype)], axis=-1)
         if self.attention_size is None:
             return joined
         return self.activation(project(joined, self.output_kernel))

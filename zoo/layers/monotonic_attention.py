@@ -68,9 +68,9 @@ class Monotonic:
         self.score_bias_init = checks.number(
             "score_bias_init", score_bias_init, "a number", lambda x: True
         )
-        self.seed = seed
+        self.seed = None if seed is None else checks.integer("seed", seed, 0)
         if self.sigmoid_noise > 0:
-            self.seed_generator = keras.random.SeedGenerator(seed)
+            self.seed_generator = keras.random.SeedGenerator(self.seed)
 
     @property
     def mode(self):

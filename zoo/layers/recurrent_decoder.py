@@ -95,18 +95,19 @@ class RecurrentDecoder(Decoder):
         self.sampling_probability = check_probability(sampling_probability)
         self.inner_cell = cell.cell if self.has_attention else cell
         # Logits of rows as small as Keras' would hardly differ at first.
-        tied = keras.initializers.RandomNormal(stddev=embedding_dim**-0.5)
+        tied = keras.initializers.RandomNormal(stddev=self.embedding_dim**-0.5)
         self.embedding = keras.layers.Embedding(
-            vocabulary_size,
-            embedding_dim,
+            self.vocabulary_size,
+            self.embedding_dim,
             embeddings_initializer=tied if tie_embeddings else "uniform",
             dtype=self.dtype_policy,
             name="embedding",
         )
-        self.dropout_layer = Dropout(dropout, dtype=self.dtype_policy)
+        self.dropout_layer = Dropout(self.dropout, dtype=self.dtype_policy)
         self.tie_embeddings = checks.boolean("tie_embeddings", tie_embeddings)
         if not tie_embeddings:
-            self.output_dense = Dense(vocabulary_size, dtype=self.dtype_policy, name="output_dense")
+            size, policy = self.vocabulary_size, self.dtype_policy
+            self.output_dense = Dense(size, dtype=policy, name="output_dense")
         elif not self.has_attention:  # else the memory may decide
             self._require_width(output_size(cell))
         self.scheduled_sampling = None

@@ -73,15 +73,15 @@ class RecurrentEncoder(keras.layers.Layer):
         self.units = checks.integer("units", units, 1)
         self.cell = checks.one_of("cell", cell, tuple(RNNS))
         self.num_layers = checks.integer("num_layers", num_layers, 1)
-        self.bidirectional = bidirectional
-        self.residual = residual
+        self.bidirectional = checks.boolean("bidirectional", bidirectional)
+        self.residual = checks.boolean("residual", residual)
         self.dropout = checks.rate("dropout", dropout)
         self.recurrent_dropout = checks.rate("recurrent_dropout", recurrent_dropout)
         self.embedding = keras.layers.Embedding(
-            vocabulary_size, embedding_dim, dtype=self.dtype_policy, name="embedding"
+            self.vocabulary_size, self.embedding_dim, dtype=self.dtype_policy, name="embedding"
         )
-        self.dropout_layer = Dropout(dropout, dtype=self.dtype_policy)
-        self.rnns = [self._rnn(f"rnn_{i}") for i in range(num_layers)]
+        self.dropout_layer = Dropout(self.dropout, dtype=self.dtype_policy)
+        self.rnns = [self._rnn(f"rnn_{i}") for i in range(self.num_layers)]
 
     def _rnn(self, name):
         rnn = RNNS[self.cell](
@@ -136,9 +136,10 @@ class RecurrentEncoder(keras.layers.Layer):
         if not self.bidirectional:
             return run_layer(rnn.cell, inputs, mask, training)
         forward, states = run_layer(rnn.forward_layer.cell, inputs, mask, training)
-        inputs, mask = ops.flip(inputs, axis=1), ops.flip(mask, axis=1)
-        backward, more = run_layer(rnn.backward_layer.cell, inputs, mask, training)
+        back = ops.flip(inputs, axis=1), ops.flip(mask, axis=1)
+        backward, more = run_layer(rnn.backward_layer.cell, *back, training)
         outputs = ops.concatenate([forward, ops.flip(backward, axis=1)], axis=-1)
+        outputs = ops.where(mask[:, :, None], outputs, 0)  # as Keras' layer has it
         return outputs, [*states, *more]
 
     def get_config(self):

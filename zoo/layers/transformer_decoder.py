@@ -87,9 +87,11 @@ class TransformerDecoder(TransformerStack, Decoder):
                 f"`alignment_layer` must be one of the {num_layers} layers. "
                 f"Received: alignment_layer={alignment_layer}"
             )
-        self.alignment_layer = alignment_layer
+        self.alignment_layer = int(alignment_layer)
         if not tie_embeddings:
-            self.output_dense = Dense(vocabulary_size, dtype=self.dtype_policy, name="output_dense")
+            self.output_dense = Dense(
+                self.vocabulary_size, dtype=self.dtype_policy, name="output_dense"
+            )
 
     def build(self, tokens_shape, memory_shape=None, memory_mask_shape=None, summary_shape=None):
         self._require(memory_shape)

@@ -47,12 +47,14 @@ class TransformerStack:
         inner_dropout = dropout if inner_dropout is None else inner_dropout
         self.inner_dropout = checks.rate("inner_dropout", inner_dropout)
         policy = self.dtype_policy
-        self.embed = TokenPositions(
-            vocabulary_size, dim, positions, max_length, dropout, dtype=policy, name="embed"
-        )
-        sizes = (dim, num_heads, self.feedforward_dim, dropout, cross_attention, inner_dropout)
+        sizes = (self.vocabulary_size, self.dim, self.positions, self.max_length, self.dropout)
+        self.embed = TokenPositions(*sizes, dtype=policy, name="embed")
+        sizes = (self.dim, self.num_heads, self.feedforward_dim, self.dropout)
         self.blocks = [
-            TransformerBlock(*sizes, dtype=policy, name=f"block_{i}") for i in range(num_layers)
+            TransformerBlock(
+                *sizes, cross_attention, self.inner_dropout, dtype=policy, name=f"block_{i}"
+            )
+            for i in range(self.num_layers)
         ]
         self.norm = LayerNormalization(epsilon=1e-6, dtype=policy, name="norm")
 

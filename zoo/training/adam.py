@@ -2,6 +2,7 @@ import keras
 import tensorflow as tf
 
 
+@keras.saving.register_keras_serializable("zoo")
 class Adam(keras.optimizers.Adam):
     """Keras' Adam as one operation per weight, which reads and writes each number once.
 
