@@ -23,6 +23,9 @@ class Seq2Seq(keras.Model):
 
     Returns logits (batch, time, vocabulary): at each position, of the token that follows.
 
+    With `share_embeddings` save the model itself: a search that is saved without it, in a model of
+    yours, does not know where its decoder's embeddings are. Make it of the loaded one's decoder.
+
     Example:
 
     ```python
