@@ -301,6 +301,41 @@ MISTAKES = {
         2,
         "heat.doc",
     ),
+    "no folder": (
+        ["plot", "saved_models/tiny", "word", "--output", "none/heat.png"],
+        1,
+        "There is no folder none for none/heat.png",
+    ),
+    "itself": (
+        ["plot", "saved_models/tiny", "own.png", "--output", "./own.png"],
+        2,
+        "must not be the picture that is read",
+    ),
+    "no input": (
+        ["predict", "saved_models/tiny", "--input", "none.txt", "--output", "said.txt"],
+        1,
+        "none.txt: No such file",
+    ),
+    "nowhere": (
+        ["predict", "saved_models/tiny", "word", "--output", "none/said.txt"],
+        1,
+        "There is no folder none for none/said.txt",
+    ),
+    "other letters": (
+        ["predict", "saved_models/tiny", "--input", "wide.txt", "--output", "said.txt"],
+        1,
+        "wide.txt is UTF-16",
+    ),
+    "server": (
+        ["predict", "tiny", "word", "--server", "http://[::1"],
+        2,
+        "Received: http://[::1",
+    ),
+    "damaged data": (
+        ["train", "pronounce", "--output", "runs/x", "--data", "cutdata"],
+        1,
+        "train.tsv.gz is damaged",
+    ),
 }
 
 
@@ -312,6 +347,11 @@ def test_a_mistake_is_told_in_a_line(place, mistake, monkeypatch, capsys):
     (place / "several.txt").write_text("A\tB\n" * 60)
     (place / "trainonly").mkdir(exist_ok=True)
     (place / "trainonly" / "train.tsv").write_text("a\tA\n")
+    (place / "own.png").write_bytes(b"")
+    (place / "wide.txt").write_text("word\n", "utf-16")
+    (place / "cutdata").mkdir(exist_ok=True)
+    (place / "cutdata" / "train.tsv.gz").write_bytes(gzip.compress(b"a\tA\n" * 999)[:-12])
+    (place / "cutdata" / "dev.tsv").write_text("a\tA\n")
     (place / "broken").mkdir(exist_ok=True)
     (place / "broken" / "run.json").write_text('{"recipe": ')
     (place / "bare").mkdir(exist_ok=True)
@@ -331,6 +371,43 @@ def test_a_mistake_is_told_in_a_line(place, mistake, monkeypatch, capsys):
     assert done.stderr.count("\n") == 1
     assert done.stderr.startswith("zoo: ")
     assert not (place / "runs/x").exists()
+    assert not list(place.glob("said.txt*"))
+
+
+def test_one_damaged_model_hides_no_other(place, tmp_path, monkeypatch, capsys):
+    for name, text in {"cut": '{"scores": ', "odd": '{"scores": {"wer": 21.9}}'}.items():
+        (tmp_path / "saved_models" / name / "1").mkdir(parents=True)
+        (tmp_path / "saved_models" / name / "1" / "zoo.json").write_text(text)
+    shutil.copytree(place / "saved_models/tiny", tmp_path / "saved_models/tiny")
+    done = run_zoo_here(monkeypatch, capsys, tmp_path, ["list"])
+    assert done.returncode == 1
+    assert done.stderr == "zoo: Export these again: cut, odd\n"
+    told = {line.split()[0]: line for line in done.stdout.splitlines()}
+    assert "damaged: " in told["cut"]
+    assert "damaged: " in told["odd"]
+    assert "wer" in told["tiny"]
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "told"),
+    [
+        ("zoo info > /dev/full", 1, "zoo: [Errno 28] No space left on device\n"),
+        ("zoo predict --help > /dev/full", 1, "zoo: [Errno 28] No space left on device\n"),
+        ("zoo info | true", 0, ""),
+        ("zoo info <&- >&-", 0, ""),
+        ("zoo dance 2>&-", 2, ""),
+        ("zoo predict saved_models/tiny <&-", 0, ""),
+    ],
+)
+def test_streams_that_are_full_or_closed(place, command, code, told):
+    binaries = pathlib.Path(sys.executable).parent
+    surroundings = {**os.environ, "PATH": f"{binaries}:{os.environ['PATH']}"}
+    surroundings.pop("PYTHONUNBUFFERED", None)  # nothing is kept back then
+    done = subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {command}"],
+        cwd=place, env=surroundings, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr, done.stdout) == (code, told, "")
 
 
 def test_a_recipe_runs_by_itself(place, zoo_here):

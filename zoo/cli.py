@@ -57,19 +57,43 @@ def load_recipes():
 def main(recipe=None):
     """Runs the command line; a recipe that is run as a script passes itself."""
     logging.getLogger("absl").setLevel(logging.ERROR)  # tensorflow-datasets is talkative
+    _open_streams()
     try:
-        _run(recipe)
+        try:
+            _run(recipe)
+        except SystemExit:
+            sys.stdout.flush()
+            raise
+        sys.stdout.flush()  # here, where it is told what goes wrong
     except KeyboardInterrupt:
         sys.exit(130)
     except BrokenPipeError:  # `zoo predict ... | head` has read enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output()
     except Exception as error:
+        if isinstance(error, OSError):
+            _discard_output()  # a full disk would be told of a second time
         if not _is_for_the_user(error):
             raise
         is_errno = isinstance(error, OSError) and error.strerror and error.filename
         message = f"{error.filename}: {error.strerror}" if is_errno else error
         print(f"zoo: {message}", file=sys.stderr)
         sys.exit(_exit_code(error))
+
+
+def _open_streams():
+    """Opens nothing as those standard streams that are closed."""
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        if getattr(sys, name) is None:
+            os.dup2(os.open(os.devnull, os.O_RDWR), number)
+            setattr(sys, name, open(number, mode, closefd=False))  # noqa: SIM115
+
+
+def _discard_output():
+    """Writes what the standard output still holds, or, where that cannot be, to nowhere."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _run(recipe):

@@ -4,7 +4,6 @@ import itertools
 import json
 import pathlib
 import sys
-import zlib
 from typing import Annotated
 
 import tyro
@@ -36,13 +35,10 @@ def batches(lines, size=64):
 
 
 def lines_of(path):
-    """The lines of a file, as they are needed; .gz is read too."""
+    """The lines of a file, which is opened at once, as they are needed; .gz is read too."""
     from zoo.data.lines import read_lines
 
-    try:
-        yield from read_lines(pathlib.Path(path))
-    except (EOFError, zlib.error) as error:
-        raise ValueError(f"{path} is damaged: {error}") from error
+    return read_lines(pathlib.Path(path))
 
 
 def all_lines(path):

@@ -85,3 +85,8 @@ def _start(role, port, dispatcher, host, folder):
         return server._address.rpartition(":")[2], server
     except tf.errors.OpError as error:
         raise ValueError(f"The {role} cannot start: {first_line(error)}") from error
+    except RuntimeError as error:
+        raise ValueError(
+            f"The {role} cannot start at port {port}: {first_line(error)}. Choose another "
+            "`--port`, or stop what uses it"
+        ) from error

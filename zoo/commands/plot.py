@@ -1,3 +1,5 @@
+import os
+import pathlib
 import sys
 import warnings
 from typing import Annotated
@@ -25,12 +27,18 @@ def plot(
         words: Puts pieces of words together. A word of the source has the weights of its pieces
             together, a word of the answer the mean of its pieces' weights.
     """
-    from zoo.evaluation.heat_map import plot_heat_map
+    from zoo.evaluation.heat_map import plot_heat_map, require_ending
     from zoo.evaluation.image_map import plot_image_map
     from zoo.evaluation.words import START, merge_words
     from zoo.serving.offline import sources_of
     from zoo.serving.saved_model import is_language_model
 
+    require_ending(output)
+    folder = pathlib.Path(output).parent
+    if not folder.is_dir():
+        raise FileNotFoundError(f"There is no folder {folder} for {output}")
+    if os.path.exists(text) and os.path.exists(output) and os.path.samefile(text, output):
+        raise UsageError(f"`--output` must not be the picture that is read. Received: {output}")
     model = open_model(saved_model)
     if "align" not in model.loaded.signatures:
         raise ValueError(

@@ -68,11 +68,11 @@ def predict(
     drawing = {name: value for name, value in drawing.items() if value is not None}
     if drawing and server:
         raise UsageError("A server does not draw: give --temperature and the like without --server")
+    lines = text or (lines_of(input) if input else standard_input())
     with _open(saved_model, server, retry_for, drawing, n_best) as model:
         require_possible(n_best, batch_size, model.num_results, model.path)
         about = {"model": model.name, "n_best": n_best, "json": json, "batch_size": batch_size}
         about = {**about, "fingerprint": model.fingerprint, **drawing}
-        lines = text or (lines_of(input) if input else standard_input())
         is_typed = not text and not input and sys.stdin.isatty()
         largest = {"largest": 1} if is_typed else {}  # who types wants an answer to each line
         with _open_output(output, about, resume) as file:

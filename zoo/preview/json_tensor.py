@@ -196,8 +196,12 @@ def _string(value):
 
 
 def _show(value, longest=200):
-    text = json.dumps(value, indent=4)
-    return text if len(text) <= longest else f"{text[:longest]}..."
+    text = ""
+    for piece in json.JSONEncoder(indent=4).iterencode(value):
+        text += piece
+        if len(text) > longest:  # all of it may be much longer than what came
+            return f"{text[:longest]}..."
+    return text
 
 
 def write_predictions(outputs, in_rows):

@@ -1,3 +1,5 @@
+import os
+import pathlib
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -119,7 +121,8 @@ class Models:
 
     def load(self, paths, limits):
         """Loads SavedModels and warms them up."""
-        folders = [find_version(path).resolve() for path in paths]
+        # A link is served under its own name.
+        folders = [pathlib.Path(os.path.abspath(find_version(path))) for path in paths]
         for folder in folders:
             if not is_version(folder.name):
                 raise ValueError(

@@ -7,6 +7,10 @@ def bind(host, port, option):
     """A socket that does not listen yet: who calls before the start is refused."""
     try:
         family, *_, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    except OSError as error:
+        reason = error.strerror or error
+        raise OSError(f"`--host` must be an address of this machine: {host}: {reason}") from error
+    try:
         bound = socket.socket(family, socket.SOCK_STREAM)
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind(place)

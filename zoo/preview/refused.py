@@ -8,7 +8,8 @@ HTTP_CODES = {  # of TF Serving's http_server.cc
     "UNAVAILABLE": 503,
     "DEADLINE_EXCEEDED": 504,
 }
-LONGEST = 1000  # a gRPC status travels in headers, which hold 8 KB
+# A gRPC status travels in headers, which hold 8 KB; there a letter may take 12 bytes.
+LONGEST, LONGEST_UNLESS_ASCII = 1000, 250
 
 
 class Refused(Exception):
@@ -19,8 +20,9 @@ class Refused(Exception):
 
     def __init__(self, code, message, http_code=None):
         message = message.encode("utf-8", "replace").decode("utf-8")  # no halves of surrogates
-        if len(message) > LONGEST:
-            message = f"{message[:LONGEST]}..."
+        longest = LONGEST if message.isascii() else LONGEST_UNLESS_ASCII
+        if len(message) > longest:
+            message = f"{message[:longest]}..."
         super().__init__(message)
         self.code = code
         self.message = message

@@ -5,6 +5,7 @@ import threading
 import time
 import urllib.parse
 
+from zoo.errors import UsageError
 from zoo.serving.grpc_transport import GrpcTransport
 from zoo.serving.rest_transport import RestTransport
 from zoo.serving.strings import to_bytes
@@ -38,15 +39,15 @@ def connect(server, model, *, version=None, label=None, timeout=60.0, retry_for=
     # client.predict(["schadenfreude"])["text"] is then array([b"SH AE D AH N F R OY D"])
     ```
     """
-    parts = urllib.parse.urlsplit(server)
     try:
+        parts = urllib.parse.urlsplit(server)
         is_server = parts.hostname and parts.netloc and parts.path in ("", "/") and not parts.query
         port = parts.port
-    except ValueError:  # a port that is no number
+    except ValueError:  # a port that is no number, a bracket that is open
         is_server = False
     kinds = {"grpc": (GrpcTransport, 8500), "http": (RestTransport, 8501)}
     if not is_server or parts.scheme not in kinds:
-        raise ValueError(
+        raise UsageError(
             "A server is grpc://HOST:PORT or http://HOST:PORT, such as grpc://localhost:8500. "
             f"Received: {server}"
         )

@@ -25,6 +25,8 @@ class ResumableFile:
     def __init__(self, path, about, resume=False):
         self.path = pathlib.Path(path)
         self.state_path = pathlib.Path(f"{path}.state")
+        if not self.path.parent.is_dir():
+            raise FileNotFoundError(f"There is no folder {self.path.parent} for {path}")
         if self.path.exists() and not resume:
             raise FileExistsError(f"{path} is there already. --resume goes on with it")
         if self.path.exists() and not self.state_path.exists():
@@ -80,7 +82,10 @@ class ResumableFile:
     def __enter__(self):
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, error, *_):
+        if error and not self.lines:  # nothing would be lost, and the name would be taken
+            self.path.unlink(missing_ok=True)
+            self.state_path.unlink(missing_ok=True)
         self.close()
 
     def _add_state(self, line):

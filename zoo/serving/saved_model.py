@@ -40,15 +40,15 @@ def versions(path):
     return sorted(int(f.parent.name) for f in folders if is_version(f.parent.name))
 
 
-def read_about(path, wanted=()):
+def read_about(path, **wanted):
     """What zoo.json says of a SavedModel: recipe, config, data, scores, pipeline."""
-    return read_json(find_version(path) / ABOUT, wanted)
+    return read_json(find_version(path) / ABOUT, **wanted)
 
 
-def read_json(file, wanted=()):
+def read_json(file, **wanted):
     """The object in a file of JSON, bytes written as TF Serving does, or an error that names it.
 
-    It must have the keys that are wanted.
+    It must have what is wanted, values of these types by their keys.
     """
     try:
         value = json.loads(file.read_text(encoding="utf-8"), object_hook=_bytes)
@@ -56,8 +56,8 @@ def read_json(file, wanted=()):
         raise ValueError(f"{file} is damaged: {error}") from error
     if not isinstance(value, dict):
         raise ValueError(f"{file} is damaged: it is no object")
-    for key in wanted:
-        if key not in value:
+    for key, kind in wanted.items():
+        if not isinstance(value.get(key), kind):
             raise ValueError(f"{file} is damaged: it has no {key!r}")
     return value
 
@@ -125,7 +125,7 @@ class SavedModel:
             reason = first_line(error)
             raise ValueError(f"{self.path} cannot be loaded: {reason}") from error
         _, self.name, self.fingerprint = identity(self.path)
-        self.about = read_about(self.path, wanted=["pipeline"])
+        self.about = read_about(self.path, pipeline=dict)
         decode = self.loaded.signatures["serving_default"]
         self.num_results = decode.structured_outputs["texts"].shape[1]
         # "text" or "image_bytes"
@@ -157,7 +157,7 @@ def load(path):
     ```
     """
     path = find_version(path)
-    about = read_about(path, wanted=["pipeline"])
+    about = read_about(path, pipeline=dict)
     try:
         pipeline = deserialize(about["pipeline"])
         weights = describe_weights(pipeline.model)
@@ -170,7 +170,7 @@ def load(path):
         reader = tf.train.load_checkpoint(str(path / "variables" / "variables"))
         for i, variable in enumerate(pipeline.model.weights):
             variable.assign(reader.get_tensor(f"weights/{i}/.ATTRIBUTES/VARIABLE_VALUE"))
-    except (*DAMAGE, TypeError) as error:
+    except (*DAMAGE, TypeError, AttributeError) as error:
         reason = first_line(error)
         raise ValueError(f"{path} cannot be loaded: {reason}") from error
     return pipeline

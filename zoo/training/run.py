@@ -219,7 +219,7 @@ def read_about(path):
     file = pathlib.Path(path) / "run.json"
     if not file.exists():
         raise FileNotFoundError(f"{path} holds no run: there is no {file}. `zoo train` makes one")
-    return read_json(file, wanted=["recipe", "config", "data"])
+    return read_json(file, recipe=str, config=dict, data=dict)
 
 
 def with_model_of(config, parse=None):
