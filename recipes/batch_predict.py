@@ -96,7 +96,7 @@ def read_batches(number, file, batch_size):
     start = 0
     with FileSystems.open(file) as opened:  # .gz is known by its name
         lines = iter(opened.readline, b"")
-        for window in split_windows(decode_lines(lines)):
+        for window in split_windows(decode_lines(lines, file)):
             for batch in batches_by_length(window, batch_size):
                 key = (number, tuple((start + i, window[i]) for i in batch))
                 yield key, [window[i] for i in batch]

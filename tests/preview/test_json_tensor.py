@@ -1,12 +1,14 @@
 """Numbers and names in JSON as TF Serving's json_tensor.cc writes them."""
 
 import json
+import tracemalloc
 
 import numpy as np
 import pytest
 from tensorflow.core.protobuf import meta_graph_pb2
 
 from zoo.preview.json_tensor import decimal, read_predict, write_predictions
+from zoo.preview.refused import Refused
 
 # What the source's rules give: %g if that is the number, else all digits; and a point.
 DECIMALS = {
@@ -67,3 +69,14 @@ def test_bytes_that_are_no_text_are_read_as_they_are():
     for body in bodies:
         _, columns, _ = read_predict(body, {"serving_default": signature})
         assert columns["text"].values == [b"a\xff\xc3\xa9"]
+
+
+def test_a_small_request_is_told_of_in_little_memory():
+    """Which is shown with spaces in front of each value, as many as it is deep."""
+    body = b"[" * 800 + b",".join([b"1"] * 20_000) + b"]" * 800
+    tracemalloc.start()
+    with pytest.raises(Refused, match="Is not object"):
+        read_predict(body, {})
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 5e6  # all of it would be 66 MB
