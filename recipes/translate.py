@@ -91,7 +91,6 @@ class Config(GuidedSettings, SearchSettings):
 
 
 def train(config):
-    # Sentences, and for each a list of translations (one, mostly).
     texts = load_examples(config.data, "train", config.source, config.target)
     dev = load_examples(config.data, "validation", config.source, config.target)
     print(f"train: {texts.report}\ndev: {dev.report}")
@@ -112,8 +111,7 @@ def build(config, sources, targets):
     parts = make(reads.vocabulary_size, writes.vocabulary_size, config)
     search = config.search | {"max_length": 2 * config.max_length}
     model = zoo.Seq2Seq(*parts, share_embeddings=reads.serialize() == writes.serialize())
-    limits = {"max_source_length": 2 * config.max_length, "length_ratio": 2.0}
-    return Pipeline(model, reads, writes, search, **limits)
+    return Pipeline(model, reads, writes, search, 2 * config.max_length, length_ratio=2.0)
 
 
 def transformer(reads, writes, config):
@@ -128,7 +126,7 @@ def recurrent(reads, writes, config):
     units, layers = config.units or 512, config.layers or 1
     half, dropped = units // 2, {"recurrent_dropout": config.recurrent_dropout}
     kind = "gru" if config.model == "bahdanau" else "lstm"
-    make = {"gru": keras.layers.GRUCell, "lstm": keras.layers.LSTMCell}[kind]
+    make = keras.layers.GRUCell if kind == "gru" else keras.layers.LSTMCell
     cells = [make(units, **dropped) for _ in range(layers)]
     cell = keras.layers.StackedRNNCells(cells) if layers > 1 else cells[0]
     # What the cell gives is as wide as an embedding, whose weights the output layer has.

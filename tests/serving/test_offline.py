@@ -187,7 +187,7 @@ MISTAKES = {
         "words.txt cannot be resumed without words.txt.state",
     ),
     "input": (["--input", "none.txt"], 1, "none.txt: No such file"),
-    "server": (["ab", "--server", "localhost:1"], 1, "Received: localhost:1"),
+    "server": (["ab", "--server", "localhost:1"], 2, "Received: localhost:1"),
 }
 
 
