@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -34,7 +35,8 @@ def stop(data, run, signal_number, epochs):
     while time.time() < deadline and process.poll() is None:
         if len(metrics(run)) >= epochs and Checkpoints(run).states():
             values = read(run, "state")[1]
-            if values["epoch"] == epochs and values["batch"] >= 2:
+            # Later, where this process was kept from looking.
+            if (values["epoch"], values["batch"]) >= (epochs, 2):
                 break
         time.sleep(0.002)
     assert time.time() < deadline
@@ -74,7 +76,7 @@ def test_killed_and_started_again(data, whole, tmp_path):
     # The options need not be said again.
     done = run_zoo("train", "pronounce", "--output", tmp_path / "run")
     assert done.returncode == 0, done.stderr
-    assert "going on at epoch 2, step" in done.stdout
+    assert re.search(r"going on at epoch [23], step", done.stdout)
     assert_same(tmp_path / "run", whole)
 
 
