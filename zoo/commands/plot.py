@@ -1,5 +1,4 @@
 import os
-import pathlib
 import sys
 import warnings
 from typing import Annotated
@@ -7,7 +6,7 @@ from typing import Annotated
 import tyro
 
 from zoo.commands.console import Path, SavedModelPath, open_model
-from zoo.errors import UsageError
+from zoo.errors import UsageError, require_folder
 
 
 def plot(
@@ -34,9 +33,7 @@ def plot(
     from zoo.serving.saved_model import is_language_model
 
     require_ending(output)
-    folder = pathlib.Path(output).parent
-    if not folder.is_dir():
-        raise FileNotFoundError(f"There is no folder {folder} for {output}")
+    require_folder(output)
     if os.path.exists(text) and os.path.exists(output) and os.path.samefile(text, output):
         raise UsageError(f"`--output` must not be the picture that is read. Received: {output}")
     model = open_model(saved_model)

@@ -1,5 +1,6 @@
 import codecs
 import gzip
+import itertools
 import zlib
 
 UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -24,9 +25,13 @@ def _lines(file, path):
 
 def decode_lines(lines, name="The input"):
     """Yields lines of bytes as text, without their ends and without a byte order mark."""
-    for i, line in enumerate(lines):
-        if not i and line.startswith(UTF_16):
+    lines = iter(lines)
+    for first in itertools.islice(lines, 1):
+        if first.startswith(UTF_16):
             raise ValueError(f"{name} is UTF-16. `iconv -f UTF-16 -t UTF-8` writes it as UTF-8")
-        if not i:
-            line = line.removeprefix(codecs.BOM_UTF8)
-        yield line.decode("utf-8", "replace").rstrip("\r\n")
+        yield _text(first.removeprefix(codecs.BOM_UTF8))
+    yield from map(_text, lines)
+
+
+def _text(line):
+    return line.decode("utf-8", "replace").rstrip("\r\n")

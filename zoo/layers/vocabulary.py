@@ -47,7 +47,8 @@ def _chunk(size):
 
 def log_totals(logits, chunks=None, probabilities=None):
     """log(sum(exp(logits))), for what has no use for the parts that `normalizers` gives."""
-    return sum(normalizers(logits, chunks, probabilities))
+    largest, rest = normalizers(logits, chunks, probabilities)
+    return largest + rest
 
 
 def normalizers(logits, chunks=None, probabilities=None):

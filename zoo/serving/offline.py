@@ -8,6 +8,8 @@ import pathlib
 import re
 import sys
 
+import tensorflow as tf
+
 from zoo.errors import UsageError
 from zoo.image import ImageReader
 from zoo.layers.hypotheses import NONE
@@ -120,7 +122,7 @@ def _images(names):
                 f"Received: {name[:40]!r}"
             )
         contents.append(pathlib.Path(name).read_bytes())
-    can_read = ImageReader(1, 1).read(contents).numpy().any(axis=(1, 2, 3))
+    can_read = _picture_reader()(contents).numpy().any(axis=(1, 2, 3))
     for name in itertools.compress(names, ~can_read):
         print(
             f"zoo: {name} is no PNG, JPEG, GIF, BMP or WebP, or is cut off or too large: "
@@ -128,6 +130,13 @@ def _images(names):
             file=sys.stderr,
         )
     return contents
+
+
+@functools.cache
+def _picture_reader():
+    """Of pictures, whatever a model makes of them; traced once, which takes longer than reading."""
+    spec = tf.TensorSpec((None,), tf.string)
+    return tf.function(ImageReader(1, 1).read, input_signature=[spec], autograph=False)
 
 
 def read_answers(result):

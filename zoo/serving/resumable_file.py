@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 
+from zoo.errors import require_folder
 from zoo.serving.strings import to_bytes
 
 
@@ -25,8 +26,7 @@ class ResumableFile:
     def __init__(self, path, about, resume=False):
         self.path = pathlib.Path(path)
         self.state_path = pathlib.Path(f"{path}.state")
-        if not self.path.parent.is_dir():
-            raise FileNotFoundError(f"There is no folder {self.path.parent} for {path}")
+        require_folder(path)
         if self.path.exists() and not resume:
             raise FileExistsError(f"{path} is there already. --resume goes on with it")
         if self.path.exists() and not self.state_path.exists():

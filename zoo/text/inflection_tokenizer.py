@@ -32,7 +32,7 @@ class InflectionTokenizer(SymbolTokenizer):
     @staticmethod
     def split(string):
         lemma, features = re.fullmatch(PARTS, string).groups()
-        return [*lemma, *re.findall(r"[^, \t\n\v\f\r]+", features)]
+        return [*lemma, *SymbolTokenizer.split(features.replace(",", " "))]
 
     def split_in_graph(self, strings):
         lemma, features = (

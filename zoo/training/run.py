@@ -16,11 +16,11 @@ import tensorflow as tf
 import zoo
 from zoo.serving import load
 from zoo.serving.pipelines import deserialize
-from zoo.serving.saved_model import find_version, read_json
+from zoo.serving.saved_model import identity, read_json
 from zoo.serving.saved_model import read_about as read_saved_model
 from zoo.training.checkpoints import Checkpoints, write
 from zoo.training.devices import cores, current
-from zoo.training.settings import SearchSettings, Settings
+from zoo.training.settings import Settings
 
 # Options that a run can go on with in another way than it began.
 MAY_CHANGE = ("output", "epochs", "patience", "save_minutes", "keep", "strategy", "data_service")
@@ -96,7 +96,7 @@ class Run:
             if not self.starts:
                 return deserialize(read_json(self.path / "pipeline.json"), policy)
             if self.config.init_from:
-                pipeline = load(self.config.init_from).with_search(**_search(self.config))
+                pipeline = load(self.config.init_from).with_search(**self.config.search)
             else:
                 pipeline = make()
             if policy == "float32":
@@ -163,8 +163,8 @@ class Run:
         """The version that `init_from` means now: later it may mean another."""
         if not self.config.init_from:
             return {}
-        version = find_version(pathlib.Path(self.config.init_from).absolute())
-        return {"went_on_from": f"{version.parent.name}/{version.name}"}
+        _, name, _ = identity(self.config.init_from)
+        return {"went_on_from": name}
 
     def _require_shared(self, fingerprint):
         """Raises an error on every worker unless all see the folder that the chief writes to."""
@@ -256,17 +256,13 @@ def _of_saved_model(config):
     before, search = about.get("config", {}), about.get("pipeline", {}).get("search", {})
     ours = [cls for cls in type(config).__mro__ if cls.__module__ == Settings.__module__]
     free = {field.name for cls in ours for field in dataclasses.fields(cls)}
-    free |= {"data", *config.of_training, *_search(config)}
+    free |= {"data", *config.of_training, *config.search}
     model = [field for field in dataclasses.fields(config) if field.name not in free]
     model = {field.name: before.get(field.name, field.default) for field in model}
-    search = {name: search[name] for name in _search(config) if name in search}
+    search = {name: search[name] for name in config.search if name in search}
     if search.get("num_results") == search.get("beam_width"):
         search.pop("num_results", None)  # as many as the beam, whatever that is
     return model, search
-
-
-def _search(config):
-    return config.search if isinstance(config, SearchSettings) else {}
 
 
 def stored_config(cls, path):

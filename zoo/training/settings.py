@@ -79,6 +79,11 @@ class Settings:
     # Whether what was left out has been taken from what the training goes on from.
     is_complete = False
 
+    @property
+    def search(self):
+        """The options of a search, if there are any; what goes on from a model may have others."""
+        return {}
+
     def validate(self):
         """Raises an error at a value that no training can be done with."""
         for name in ("epochs", "batch_tokens", "num_buckets", "max_length", "average", "keep"):
@@ -115,7 +120,6 @@ class SearchSettings(Settings):
 
     @property
     def search(self):
-        """The options of the search, which what goes on from a model may have others of, too."""
         return {"beam_width": self.beam_width, "num_results": self.num_results or self.beam_width}
 
     def validate(self):
